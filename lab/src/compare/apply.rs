@@ -125,9 +125,11 @@ fn fixed(
         closure,
         // More misses are allowed, because the table shows them.
         allow_more_misses: true,
+        dry_run: false,
+        writing: WRITING,
         ..Options::of(with, true, assume::Options { store, ..assumed.clone() })
     };
-    fix(&options, Some(WRITING), &Silent)
+    fix(&options, &Silent)
 }
 
 /// Returns one report with the lists of both.

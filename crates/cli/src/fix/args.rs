@@ -106,7 +106,8 @@ impl FixArgs {
             dlopen: self.dlopen.clone(),
             compat: self.compat,
             prefix_map: self.prefix_map.clone(),
-            dry: self.writing.options(),
+            dry_run: self.dry_run,
+            writing: self.writing.options(),
             assume: self.assume.options(),
         }
     }

@@ -1,7 +1,6 @@
 //! Work that is done once more after a plan was applied: indexes with bindings, starts of what was not written.
 
 use anyhow::Result;
-use becalm_host::write::WriteOptions;
 use bstr::BString;
 use rustc_hash::FxHashSet;
 
@@ -20,7 +19,7 @@ pub(super) fn add_bindings(
     report: &mut Report,
     options: &Options,
     targets: &[Target],
-    (writing, progress): (WriteOptions, &dyn Progress),
+    progress: &dyn Progress,
 ) -> Result<()> {
     let written = report.files.iter().filter(|file| file.outcome.is_written());
     let written: FxHashSet<&BString> = written.map(|file| &file.path).collect();
@@ -33,7 +32,7 @@ pub(super) fn add_bindings(
     let assumed = options.assumptions()?;
     let planner = Planner::new(options, &assumed, progress);
     let planned = plan::plan(&planner, &edited)?;
-    report.make_again(&planner, &planned.plan.creations, writing);
+    report.make_again(&planner, &planned.plan.creations);
     Ok(())
 }
 

@@ -47,13 +47,8 @@ impl Report {
     }
 
     /// Writes the changes of the plan that is reported.
-    pub(super) fn apply(
-        &mut self,
-        planner: &Planner<'_>,
-        plan: &Plan,
-        littered: &[PathBuf],
-        writing: WriteOptions,
-    ) {
+    pub(super) fn apply(&mut self, planner: &Planner<'_>, plan: &Plan, littered: &[PathBuf]) {
+        let writing = planner.options.writing;
         let editor = Editor::new(writing, planner.progress);
         editor.clean(littered);
         let host = |path: &BStr| planner.host_path(path);
@@ -74,13 +69,8 @@ impl Report {
     }
 
     /// Writes files of this run again, with other content.
-    pub(super) fn make_again(
-        &mut self,
-        planner: &Planner<'_>,
-        creations: &[Creation],
-        writing: WriteOptions,
-    ) {
-        let editor = Editor::new(writing, planner.progress);
+    pub(super) fn make_again(&mut self, planner: &Planner<'_>, creations: &[Creation]) {
+        let editor = Editor::new(planner.options.writing, planner.progress);
         let made = making::make(&editor, creations, |path| planner.host_path(path));
         for again in made {
             match self.made.iter_mut().find(|known| known.path == again.path) {

@@ -25,7 +25,6 @@ use becalm_core::index::build::Fingerprints;
 use becalm_core::strategy::Severity;
 use becalm_core::strategy::row::Unit;
 use becalm_host::index_store::OsFingerprints;
-use becalm_host::write::WriteOptions;
 use bstr::BString;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -44,20 +43,16 @@ const ATTEMPTS: u32 = 12;
 /// The pause before the second attempt. Each further one is longer by as much.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Applies a strategy to the files that the options name; without `writing` it is only planned. An
-/// error of a single file is part of the report.
+/// Applies a strategy to the files that the options name, unless they are for a dry run. An error of a single
+/// file is part of the report.
 ///
 /// # Errors
 /// Returns an error if the options contradict each other or nothing can be planned at all.
-pub fn fix(
-    options: &Options,
-    writing: Option<WriteOptions>,
-    progress: &dyn Progress,
-) -> Result<Report> {
+pub fn fix(options: &Options, progress: &dyn Progress) -> Result<Report> {
     options.check()?;
     let mut number = 1;
     loop {
-        if let Some(report) = attempt(options, writing, progress, number == ATTEMPTS)? {
+        if let Some(report) = attempt(options, progress, number == ATTEMPTS)? {
             return Ok(report);
         }
         thread::sleep(PAUSE * number);
@@ -67,16 +62,11 @@ pub fn fix(
 
 /// Plans once, and applies the plan. Returns `None`, and has written nothing, if another process
 /// changed a file meanwhile, unless this is the last attempt.
-fn attempt(
-    options: &Options,
-    writing: Option<WriteOptions>,
-    progress: &dyn Progress,
-    is_last: bool,
-) -> Result<Option<Report>> {
+fn attempt(options: &Options, progress: &dyn Progress, is_last: bool) -> Result<Option<Report>> {
     let assumed = options.assumptions()?;
     let found = targets::find(&assumed, &options.paths);
-    if let Some(writing) = writing {
-        apply::mend(&found.files, writing, progress);
+    if !options.dry_run {
+        apply::mend(&found.files, options.writing, progress);
     }
     // Taken before the plan reads the files, so that a change during planning is noticed.
     let before = fingerprints(&found.files);
@@ -84,7 +74,7 @@ fn attempt(
     let mut planned = plan::plan(&planner, &found.files)?;
     planned.problems.extend(found.problems);
     let outside = scope::limit(&planner, &options.paths, &mut planned.plan);
-    if writing.is_none() {
+    if options.dry_run {
         refused::withdraw(&planner, &mut planned);
     }
     let edited = planned.plan.files.iter().filter(|file| !file.edits.is_empty());
@@ -98,10 +88,10 @@ fn attempt(
     }
     let mut report = Report::of_plan(options, &planned.plan, (outside, &edited), starts);
     report.problems = planned.problems;
-    if let Some(writing) = writing {
-        report.apply(&planner, &planned.plan, &found.littered, writing);
+    if !options.dry_run {
+        report.apply(&planner, &planned.plan, &found.littered);
         if options.with.row().unit.is_index() && !report.interrupted {
-            again::add_bindings(&mut report, options, &found.files, (writing, progress))?;
+            again::add_bindings(&mut report, options, &found.files, progress)?;
         }
         if report.has_gaps() {
             again::measure(&mut report, options, &planned.programs, progress)?;

@@ -54,14 +54,16 @@ pub struct Options {
     pub compat: Option<Compat>,
     /// Packages in their build directories, and their final paths.
     pub prefix_map: Vec<Mapping>,
-    /// How files would be written, in a dry run.
-    pub dry: WriteOptions,
+    /// True if nothing is written.
+    pub dry_run: bool,
+    /// How files are written, or would be.
+    pub writing: WriteOptions,
     /// Assumptions about the machine.
     pub assume: assume::Options,
 }
 
 impl Options {
-    /// Returns the default options of a strategy, without paths: the caller passes the targets.
+    /// Returns the default options of a dry run with a strategy, without paths: the caller passes the targets.
     #[must_use]
     pub fn of(with: Strategy, leaf: bool, assume: assume::Options) -> Self {
         Self {
@@ -74,7 +76,8 @@ impl Options {
             dlopen: Vec::new(),
             compat: None,
             prefix_map: Vec::new(),
-            dry: WriteOptions::default(),
+            dry_run: true,
+            writing: WriteOptions::default(),
             assume,
         }
     }

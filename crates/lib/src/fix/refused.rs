@@ -23,7 +23,7 @@ pub(crate) fn withdraw(planner: &Planner<'_>, planned: &mut Planned) {
     let programs: FxHashMap<BString, BString> = programs.collect();
     let is_tried = |path| !planner.is_forecast || programs.contains_key(path);
     let refused = planned.plan.files.par_iter().filter(|file| is_tried(&file.path));
-    let writer = Writer::new(planner.options.dry);
+    let writer = Writer::new(planner.options.writing);
     let refused = refused.filter_map(|file| {
         let here = planner.host_path(file.path.as_ref()).ok()?;
         let data = ReadCache::new(File::open(&here).ok().filter(|_| !file.edits.is_empty())?);
