@@ -40,6 +40,9 @@ pub struct Changed {
     /// True if an error came after the change, so that a power failure may undo it.
     #[serde(skip)]
     pub is_unsafe: bool,
+    /// True if it is refused because another becalm is writing it.
+    #[serde(skip)]
+    pub is_busy: bool,
 }
 
 /// The outcome of one file.
@@ -92,7 +95,7 @@ impl Outcome {
 impl Changed {
     /// Returns an outcome without warnings.
     pub(crate) fn of(path: BString, outcome: Outcome) -> Self {
-        Self { path, outcome, warnings: Vec::new(), is_unsafe: false }
+        Self { path, outcome, warnings: Vec::new(), is_unsafe: false, is_busy: false }
     }
 
     /// Returns true if the file has its new content, and no error came after it.
@@ -191,14 +194,14 @@ impl<'a> Editor<'a> {
                 progress(1);
                 ready
             };
-            let ready: Vec<Ready> = files.par_iter().enumerate().map(one).collect();
-            let busy: Vec<bool> = ready.iter().map(is_busy_file).collect();
-            let mut done = self.commit(ready);
+            let mut done = self.commit(files.par_iter().enumerate().map(one).collect());
             // The batch is written, so no file is locked any more.
-            for at in (0..files.len()).filter(|&at| busy[at]) {
-                let prepare =
-                    || self.prepare(&files[at], &seen, |it| propose(batch * size + at, it));
-                done.splice(at..=at, self.commit(vec![self.wait_for(prepare, is_busy_file)]));
+            let is_busy = |ready: &Ready| ready.as_ref().is_err_and(|done| done.is_busy);
+            for (at, file) in files.iter().enumerate() {
+                let prepare = || self.prepare(file, &seen, |it| propose(batch * size + at, it));
+                if done[at].is_busy {
+                    done.splice(at..=at, self.commit(vec![self.wait_for(prepare, is_busy)]));
+                }
             }
             all.extend(done);
         }
@@ -212,8 +215,9 @@ impl<'a> Editor<'a> {
         seen: &Mutex<FxHashSet<FileId>>,
         propose: impl FnOnce(&Reader) -> Result<Proposal, RewriteError>,
     ) -> Ready {
-        let refused = |path: &Path, error: &WriteError| {
-            (Changed::refused(path, reason(error, path)), is_busy(error))
+        let refused = |path: &Path, error: &WriteError| Changed {
+            is_busy: is_busy(error),
+            ..Changed::refused(path, reason(error, path))
         };
         let file = match self.dry_run {
             true => self.writer.open_to_read(path),
@@ -222,17 +226,17 @@ impl<'a> Editor<'a> {
         let file = file.map_err(|error| refused(path, &error))?;
         let (id, seen) = (file.id(), || seen.lock().unwrap_or_else(PoisonError::into_inner));
         if !seen().insert(id) {
-            return Err((Changed::of(path_bytes(path), Outcome::Unchanged), false));
+            return Err(Changed::of(path_bytes(path), Outcome::Unchanged));
         }
         let path = file.path.clone();
-        let (patch, warnings) = proposal(&file, propose)
-            .map_err(|error| (Changed::refused(&path, error.to_string()), false))?;
+        let (patch, warnings) =
+            proposal(&file, propose).map_err(|error| Changed::refused(&path, error.to_string()))?;
         let done =
             |outcome, warnings| Changed { warnings, ..Changed::of(path_bytes(&path), outcome) };
-        let Some(patch) = patch else { return Err((done(Outcome::Unchanged, warnings), false)) };
+        let Some(patch) = patch else { return Err(done(Outcome::Unchanged, warnings)) };
         if self.dry_run {
             let (old_length, new_length) = (file.fingerprint().size, patch.length);
-            return Err((done(Outcome::Written { old_length, new_length }, warnings), false));
+            return Err(done(Outcome::Written { old_length, new_length }, warnings));
         }
         let prepared = self.writer.prepare(file, patch).map_err(|error| {
             if is_busy(&error) {
@@ -250,7 +254,7 @@ impl<'a> Editor<'a> {
         let done: Vec<Option<Changed>> = ready
             .into_iter()
             .map(|ready| match ready {
-                Err((done, _)) => Some(done),
+                Err(done) => Some(done),
                 Ok((path, prepared, warnings)) => {
                     told.push((path, prepared.lengths(), warnings));
                     batch.push(*prepared);
@@ -270,7 +274,7 @@ impl<'a> Editor<'a> {
                         false => outcome = Outcome::refused(why),
                     }
                 }
-                Changed { path: path_bytes(&path), outcome, warnings, is_unsafe }
+                Changed { warnings, is_unsafe, ..Changed::of(path_bytes(&path), outcome) }
             });
         done.into_iter().filter_map(|done| done.or_else(|| written.next())).collect()
     }
@@ -290,12 +294,8 @@ fn proposal(
 }
 
 /// A file between opening and commit: its path, the prepared change and the editor's remarks; or its
-/// outcome, and whether another becalm is writing it.
-type Ready = Result<(PathBuf, Box<Prepared>, Vec<String>), (Changed, bool)>;
-
-fn is_busy_file(ready: &Ready) -> bool {
-    matches!(ready, Err((_, true)))
-}
+/// outcome.
+type Ready = Result<(PathBuf, Box<Prepared>, Vec<String>), Changed>;
 
 /// True if another becalm is writing the file.
 pub(crate) fn is_busy(error: &WriteError) -> bool {

@@ -72,7 +72,9 @@ impl<'a> Remover<'a> {
             self.sweep(&below, in_use);
         }
         let is_free = lies_in_farms(dir) && !in_use.contains(dir) && dir.is_dir();
-        if is_free && folders_in(dir).is_empty() && !self.is_removed(dir) {
+        let path = path_bytes(dir);
+        let is_removed = || self.removed.iter().any(|removed| removed.path == path);
+        if is_free && folders_in(dir).is_empty() && !is_removed() {
             self.remove(dir, |existing| is_our_farm(dir, existing));
         }
     }
@@ -84,11 +86,6 @@ impl<'a> Remover<'a> {
             let _ = self.editor.writer().remove_empty_dir(dir);
             settle(self.editor, iter::once(dir));
         }
-    }
-
-    fn is_removed(&self, dir: &Path) -> bool {
-        let path = path_bytes(dir);
-        self.removed.iter().any(|removed| removed.path == path)
     }
 
     /// Marks the directories that contain only `path` and are removed with it: after a crash, the
