@@ -94,12 +94,8 @@ pub(crate) enum Dialect {
 impl Dialect {
     /// Returns true for lines that programs of other users will read.
     pub(crate) fn is_for_all(self) -> bool {
-        match self {
-            // A user's own module file, or a unit for an existing index.
-            Self::Sh | Self::Csh | Self::Fish | Self::Lmod | Self::Tcl => false,
-            Self::UpdateService | Self::UpdateTimer | Self::UpdatePath => false,
-            Self::Systemd | Self::Nixos | Self::ProfileD | Self::Dockerfile => true,
-        }
+        // The others are for a shell, a user's own module file, or a unit for an existing index.
+        matches!(self, Self::Systemd | Self::Nixos | Self::ProfileD | Self::Dockerfile)
     }
 }
 

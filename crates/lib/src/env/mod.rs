@@ -148,7 +148,8 @@ fn undone(options: &Options, path: PathBuf) -> Result<Report> {
         variables.push(variables::without_indexes(list.as_deref(), &removed));
         if left.is_empty() {
             variables.push(variables::without_need(static_tls, env::var_os(TUNABLES).as_deref()));
-            variables.extend(variables::without_switches(env::var_os(SWITCHES)));
+            let switches = env::var_os(SWITCHES);
+            variables.extend(switches.as_deref().map(variables::without_switches));
         }
     }
     let settings = Settings { module: index.clone().into(), static_tls, switch: switch(options)? };

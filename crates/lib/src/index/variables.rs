@@ -129,31 +129,32 @@ fn appended(list: Option<OsString>, separator: u8, element: &[u8]) -> OsString {
 /// [`platforms::audit_path`].
 pub fn without_indexes(list: Option<&OsStr>, indexes: &[PathBuf]) -> Variable {
     let is_of = |element: &[u8]| indexes.contains(&platforms::index_of(OsStr::from_bytes(element)));
-    Variable { name: AUDIT, value: without(list, is_of) }
+    without(AUDIT, elements(list), b':', is_of)
 }
 
 /// Returns the tunables without what [`Settings::added`] adds for so many bytes of static TLS.
 pub fn without_need(bytes: u64, now: Option<&OsStr>) -> Variable {
     let added = static_tls_element(bytes);
-    Variable { name: TUNABLES, value: without(now, |element| element == added.as_bytes()) }
+    without(TUNABLES, elements(now), b':', |element| element == added.as_bytes())
 }
 
-/// Returns the list without some elements; `None` if nothing is left.
-fn without(list: Option<&OsStr>, is_removed: impl Fn(&[u8]) -> bool) -> Option<OsString> {
-    let mut elements = elements(list);
-    elements.retain(|element| !is_removed(element));
-    (!elements.is_empty()).then(|| joined(&elements))
+/// Returns the switches without those of [`Settings::added`].
+pub fn without_switches(now: &OsStr) -> Variable {
+    without(SWITCHES, switches(Some(now)), b',', |it| {
+        [NO_BIND, PATHS].iter().any(|own| it == own.as_bytes()) || it.starts_with_str(AHEAD)
+    })
 }
 
-/// Returns the switches, if there are any, without those of [`Settings::added`].
-pub fn without_switches(now: Option<OsString>) -> Option<Variable> {
-    let now = now?;
-    let mut left = switches(Some(&now));
-    left.retain(|it| {
-        ![NO_BIND, PATHS].contains(&&*it.to_str_lossy()) && !it.starts_with_str(AHEAD)
-    });
-    let value = (!left.is_empty()).then(|| OsString::from_vec(left.join(&b',')));
-    Some(Variable { name: SWITCHES, value })
+/// Returns a variable without some parts of its value; unset if nothing is left.
+fn without(
+    name: &'static str,
+    mut parts: Vec<&[u8]>,
+    separator: u8,
+    is_removed: impl Fn(&[u8]) -> bool,
+) -> Variable {
+    parts.retain(|part| !is_removed(part));
+    let value = (!parts.is_empty()).then(|| OsString::from_vec(parts.join(&separator)));
+    Variable { name, value }
 }
 
 /// Returns the list with a module at its end, so that the user's own modules are called with the
