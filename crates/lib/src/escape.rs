@@ -14,29 +14,23 @@ pub fn shown(bytes: &BStr) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
-            push_char(&mut text, c);
+            // Writing to a String cannot fail.
+            let _ = match c {
+                '\n' => text.write_str("\\n"),
+                '\r' => text.write_str("\\r"),
+                '\t' => text.write_str("\\t"),
+                c if c.is_ascii_control() => write!(text, "\\x{:02x}", u32::from(c)),
+                c if c.is_control() || is_invisible(c) => {
+                    write!(text, "\\u{{{:x}}}", u32::from(c))
+                }
+                c => text.write_char(c),
+            };
         }
         for byte in chunk.invalid() {
-            // Writing to a String cannot fail.
             let _ = write!(text, "\\x{byte:02x}");
         }
     }
     text
-}
-
-fn push_char(text: &mut String, c: char) {
-    match c {
-        '\n' => text.push_str("\\n"),
-        '\r' => text.push_str("\\r"),
-        '\t' => text.push_str("\\t"),
-        c if c.is_ascii_control() => {
-            let _ = write!(text, "\\x{:02x}", u32::from(c));
-        }
-        c if c.is_control() || is_invisible(c) => {
-            let _ = write!(text, "\\u{{{:x}}}", u32::from(c));
-        }
-        c => text.push(c),
-    }
 }
 
 /// True for characters of Unicode's "bidirectional control" and "default ignorable" kinds, and its

@@ -76,16 +76,12 @@ fn package_of(path: &[u8], named: &[PathBuf]) -> Option<(PathBuf, BString)> {
             return Some((store.clone(), name.into()));
         }
     }
-    let mut at = 0;
-    while let Some(slash) = path.get(at..)?.find_byte(b'/') {
-        let store = &path[..at + slash];
-        at += slash + 1;
-        let name = path[at..].split(|&byte| byte == b'/').next().unwrap_or_default();
-        if !store.is_empty() && is_in_package(&[name, b"/"].concat()) {
-            return Some((path_of(store.as_bstr()), name.into()));
-        }
-    }
-    None
+    let slashes = path.find_iter("/").filter(|&at| at > 0);
+    let mut places = slashes.map(|at| (&path[..at], path[at + 1..].split_str("/").next()));
+    places.find_map(|(store, name)| {
+        let name = name.filter(|name| is_in_package(&[name, &b"/"[..]].concat()))?;
+        Some((path_of(store.as_bstr()), name.into()))
+    })
 }
 
 #[cfg(test)]

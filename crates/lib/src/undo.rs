@@ -253,20 +253,18 @@ impl Found {
 
 /// Returns the farms with a list, below a package's directory of farms.
 fn farms_below(farms: &Path) -> Vec<PathBuf> {
-    let any = list_of(&farms.join("any"));
-    let Some(lists) = any.and_then(|any| Some(any.parent()?.to_owned())) else {
-        return Vec::new();
-    };
-    let mut found = Vec::new();
-    let mut dirs = vec![lists.clone()];
-    while let Some(dir) = dirs.pop() {
-        let below = folders_in(&dir);
-        if let (true, Ok(below)) = (below.is_empty(), dir.strip_prefix(&lists)) {
-            found.push(farms.join(below));
-        }
-        dirs.extend(below);
+    let Some(any) = list_of(&farms.join("any")) else { return Vec::new() };
+    let lists = any.parent().unwrap_or(&any);
+    let farm = |list: PathBuf| list.strip_prefix(lists).ok().map(|below| farms.join(below));
+    innermost(lists).into_iter().filter_map(farm).collect()
+}
+
+/// Returns the folders below a folder that have no folder, or itself.
+fn innermost(dir: &Path) -> Vec<PathBuf> {
+    match folders_in(dir) {
+        below if below.is_empty() => vec![dir.to_owned()],
+        below => below.iter().flat_map(|dir| innermost(dir)).collect(),
     }
-    found
 }
 
 /// Finds objects and loader caches among the paths and below the folders among them.

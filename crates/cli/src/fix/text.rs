@@ -8,7 +8,7 @@ use becalm_lib::escape::shown;
 use becalm_lib::fix::judge::Start;
 use becalm_lib::fix::report::{CreatedKind, Finding, PlannedFile, Report, Severity};
 use becalm_lib::words::{counted, grouped};
-use becalm_lib::writing::Outcome;
+use becalm_lib::writing::{Changed, Outcome};
 use bstr::BString;
 
 use crate::terminal::changed::{count, not_reached, tell_trouble};
@@ -81,7 +81,11 @@ fn write_outcome(out: &mut impl Write, look: Look, report: &Report) -> io::Resul
     let written = count(&report.files, Outcome::is_written);
     let made = count(&report.made, Outcome::is_written);
     let all = report.files.iter().chain(&report.made);
-    let added: i64 = all.map(|file| grown(&file.outcome)).sum();
+    let grown = |file: &Changed| match file.outcome {
+        Outcome::Written { old_length, new_length } => new_length as i64 - old_length as i64,
+        _ => 0,
+    };
+    let added: i64 = all.map(grown).sum();
     let refused: BTreeSet<&BString> = report.refusals().map(|finding| &finding.path).collect();
     let is_refused = |file: &PlannedFile| file.withdrawn || refused.contains(&file.path);
     let without_edits = || report.plan.iter().filter(|file| file.edits == 0);
@@ -112,13 +116,6 @@ fn write_outside(out: &mut impl Write, report: &Report) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn grown(outcome: &Outcome) -> i64 {
-    match outcome {
-        Outcome::Written { old_length, new_length } => *new_length as i64 - *old_length as i64,
-        _ => 0,
-    }
 }
 
 /// Writes the findings of the plan, deferred and skipped: the kinds, and a few of each.

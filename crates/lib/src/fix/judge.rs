@@ -1,12 +1,11 @@
 //! Predicts each program's start with the plan applied: the remaining search cost, and whether it
 //! loads the same objects. Edits that would change a program are removed from the plan.
 
-use becalm_core::closure::Closure;
 use becalm_core::cost::{SearchCost, misses_by_object};
 use becalm_core::edit::Edit;
 use becalm_core::fs::FileSystem;
 use becalm_core::loader::load::LoadedObject;
-use becalm_core::strategy::planned::{Outlook, Planned as Foreseen, planned};
+use becalm_core::strategy::planned::{Outlook, planned};
 use becalm_core::strategy::row::PackageFile;
 use becalm_core::strategy::{Creation, Finding, FindingKind, Plan, real_path};
 use bstr::BString;
@@ -199,7 +198,9 @@ fn of_program(
         let files = real_files(fs, &closure.load.objects);
         Box::new(Harm { files, finding, replaced: false })
     })?;
-    let of_start = || files(fs, closure, &foreseen);
+    // The files of the start, now and with the plan.
+    let of_start =
+        || real_files(fs, closure.load.objects.iter().chain(&foreseen.after.load.objects));
     if let Some(finding) = foreseen.finding() {
         // The same path leads to another file.
         let replaced = foreseen.lost.iter().any(|path| foreseen.gained.contains(path));
@@ -221,11 +222,6 @@ fn of_program(
     let path = foreseen.after.subject.path.as_ref();
     let finding = Finding::of_file(path, FindingKind::MoreMisses { before, after });
     Err(Box::new(Harm { files, finding, replaced: false }))
-}
-
-/// Returns the files of a program's start, now and with the plan.
-fn files(fs: &dyn FileSystem, before: &Closure, foreseen: &Foreseen) -> FxHashSet<BString> {
-    real_files(fs, before.load.objects.iter().chain(&foreseen.after.load.objects))
 }
 
 fn real_files<'a>(

@@ -139,7 +139,8 @@ impl Folder {
         // An attempt that gets no lock may have made directories too.
         let mut made = Vec::new();
         loop {
-            made.extend(self.make_dirs(&self.bin())?);
+            made.extend(missing_dirs(&self.bin()));
+            trust::make_dirs(&self.bin())?;
             match self.writer.lock(&path) {
                 Ok(Some(lock)) => return Ok((lock, made)),
                 Ok(None) => {}
@@ -152,13 +153,6 @@ impl Folder {
             }
             std::thread::sleep(PAUSE);
         }
-    }
-
-    /// Makes a directory and those above it. Returns those that were made.
-    fn make_dirs(&self, dir: &Path) -> Result<Vec<PathBuf>> {
-        let made = missing_dirs(dir);
-        trust::make_dirs(dir)?;
-        Ok(made)
     }
 
     /// Writes index, starter, links and the file of starts for these programs. Returns them, with what the
