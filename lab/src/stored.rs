@@ -105,4 +105,12 @@ impl Place {
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
         self.mount_namespace.run(work)?
     }
+
+    /// Moves the calling thread into the place, as [`MountNamespace::enter`] does.
+    ///
+    /// # Errors
+    /// Returns the errors of [`MountNamespace::enter`].
+    pub(crate) fn enter(&self) -> Result<()> {
+        self.mount_namespace.enter()
+    }
 }

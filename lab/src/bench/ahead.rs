@@ -19,13 +19,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+use becalm_host::bench::drop_caches;
+use becalm_host::bench::stats::Spread;
 use becalm_host::pages::PAGE;
 use clap::Args;
 use nix::sys::stat::{major, minor};
 use serde_json::Value;
 
 use super::busy::Busy;
-use super::{Spread, rounds};
 
 /// Number of starts that becalm learns from, and the pauses after them, in which it records.
 const LEARNED: usize = 8;
@@ -109,8 +110,14 @@ pub(super) fn run(args: &AheadBench) -> Result<()> {
     let largest = files.iter().max_by_key(|file| length(file)).context("no files")?;
     let disk = largest.metadata().map_or(0, |facts| facts.dev());
     let others = Busy::start(args.beside, largest)?;
-    let taken =
-        rounds(args.rounds, WAYS.len(), |_, at| bench.measure(WAYS[at].0, &files, disk, &others))?;
+    let mut taken: [Vec<Taken>; WAYS.len()] = Default::default();
+    for round in 0..args.rounds {
+        for step in 0..WAYS.len() {
+            // Each round begins with another one, so that none always follows the same one.
+            let at = (round + step) % WAYS.len();
+            taken[at].push(bench.measure(WAYS[at].0, &files, disk, &others)?);
+        }
+    }
     let name = args.command.join(" ".as_ref());
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let is_there = |path: &Path| path.metadata().is_ok_and(|facts| facts.dev() == disk);
@@ -124,9 +131,10 @@ pub(super) fn run(args: &AheadBench) -> Result<()> {
         load.trim()
     );
     for ((_, label), own) in WAYS.iter().zip(&taken) {
-        let median = |of: fn(&Taken) -> f64| Spread::of(own.iter().map(of)).median;
+        let spread = |values: Vec<f64>| Spread::of(&values);
+        let median = |of: fn(&Taken) -> f64| spread(own.iter().map(of).collect()).median;
         let ratios = own.iter().zip(&taken[0]).map(|(own, plain)| own.ms / plain.ms);
-        let Spread { low, median: ratio, high, .. } = Spread::of(ratios);
+        let Spread { low, median: ratio, high, .. } = spread(ratios.collect());
         let (ms, read) = (median(|it| it.ms), median(|it| it.megabytes));
         print!("  {label:<25}{ms:>8.0} ms{ratio:>8.3} ({low:.3} to {high:.3}){read:>8.1} MB read");
         match args.beside {
@@ -150,7 +158,7 @@ impl Bench<'_> {
     fn measure(&self, way: Way, files: &[PathBuf], disk: u64, others: &Busy) -> Result<Taken> {
         match way {
             Way::Warm => self.start(way)?,
-            _ => drop_caches()?,
+            _ => drop_caches(&[])?,
         }
         let (sectors_before, others_before) = (sectors(disk), others.reads());
         if way == Way::Predicted {
@@ -256,12 +264,6 @@ fn read(files: &[PathBuf], threads: usize) {
             });
         }
     });
-}
-
-fn drop_caches() -> Result<()> {
-    let kernel = "/proc/sys/vm/drop_caches";
-    nix::unistd::sync();
-    fs::write(kernel, "3").context(kernel)
 }
 
 #[cfg(test)]

@@ -32,11 +32,9 @@ pub(super) fn run(args: &Common) -> Result<()> {
     let index = scratch.path().join("index.so");
     each_place(args, &PROGRAMS, |label, program, store, arguments| {
         index_of(args, &["--bind-threshold", "0,0"], (program, store), &index)?;
-        let ways = [
-            variant("plain", program, &[]),
-            variant("plain again", program, &[]),
-            variant("bound", program, &calm(&index)),
-        ];
-        measure(label, &ways, arguments, args.rounds)
+        let start = (program, arguments);
+        let variants =
+            [variant("plain", &[], start, &[]), variant("bound", &[], start, &calm(&index))];
+        measure(label, &variants, args.rounds)
     })
 }

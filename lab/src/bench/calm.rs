@@ -6,16 +6,19 @@
 //! The ordinary directory has copies of the program's libraries without run paths, and
 //! `LD_LIBRARY_PATH` names it: one candidate per library, as in `/usr/lib`.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process;
 
 use anyhow::{Context, Result};
 use becalm_core::index::tls::SESSION;
+use becalm_host::bench::stats::Spread;
+use becalm_host::bench::{self, Options, Rounds, Variant};
+use becalm_host::trace::Command;
 use serde_json::{Value, json};
 
-use super::run::seconds;
-use super::{Common, Spread};
+use super::Common;
 use crate::child;
 use crate::loader;
 use crate::patchelf::Patchelf;
@@ -31,15 +34,6 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
     ("bash", &["-c", ":"]),
 ];
 
-/// A variant of the start.
-pub(super) struct Variant {
-    name: &'static str,
-    program: PathBuf,
-    /// Arguments before those that all variants share.
-    prefix: Vec<String>,
-    environment: Vec<(&'static str, String)>,
-}
-
 /// Measures each program and prints a table.
 ///
 /// # Errors
@@ -49,7 +43,7 @@ pub(super) fn run(args: &Common) -> Result<()> {
     let Common { store, becalm, rounds, .. } = args;
     let scratch = tempfile::tempdir()?;
     let index = scratch.path().join("index.so");
-    let mut make = Command::new(becalm);
+    let mut make = process::Command::new(becalm);
     child::succeed(make.args(["index", "-o"]).args([&index, store]))?;
     let mut all = Vec::new();
     for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| args.is_wanted(name)) {
@@ -58,40 +52,45 @@ pub(super) fn run(args: &Common) -> Result<()> {
             continue;
         };
         let (copy, libraries) = place(&program, scratch.path())?;
+        let start = (&*program, arguments);
         let variants = [
-            variant("storm", &program, &[]),
-            variant("storm again", &program, &[]),
-            variant("calmed", &program, &calm(&index)),
-            variant("one ordinary directory", &copy, &[("LD_LIBRARY_PATH", libraries)]),
+            variant("storm", &[], start, &[]),
+            variant("calmed", &[], start, &calm(&index)),
+            variant(
+                "one ordinary directory",
+                &[],
+                (&copy, arguments),
+                &[("LD_LIBRARY_PATH", libraries)],
+            ),
         ];
-        all.extend(measure(name, &variants, arguments, *rounds)?);
+        all.extend(measure(name, &variants, *rounds)?);
     }
     if args.is_wanted("true") {
-        let nothing = PathBuf::from("/bin/true");
-        let plain = |name| variant(name, &nothing, &[]);
+        let start: (_, &[&str]) = (Path::new("/bin/true"), &[]);
         let variants =
-            [plain("plain"), plain("plain again"), variant("calmed", &nothing, &calm(&index))];
+            [variant("plain", &[], start, &[]), variant("calmed", &[], start, &calm(&index))];
         // This program exits so soon that many rounds take little time.
-        all.extend(measure("true", &variants, &[], 20 * rounds)?);
+        all.extend(measure("true", &variants, 20 * rounds)?);
     }
     args.write(json!({ "times": all }))
 }
 
+/// Returns a variant of a start: its name, the words before the program and its arguments, and variables.
 pub(super) fn variant(
-    name: &'static str,
-    program: &Path,
-    environment: &[(&'static str, String)],
+    name: &str,
+    before: &[&str],
+    (program, arguments): (&Path, &[&str]),
+    variables: &[(&str, String)],
 ) -> Variant {
-    let (program, environment) = (program.to_owned(), environment.to_vec());
-    Variant { name, program, prefix: Vec::new(), environment }
-}
-
-impl Variant {
-    /// Inserts arguments before those that all variants share.
-    pub(super) fn with_prefix(mut self, prefix: &[&str]) -> Self {
-        self.prefix = prefix.iter().map(|&argument| argument.to_owned()).collect();
-        self
-    }
+    let arguments = arguments.iter().map(OsString::from);
+    let before = before.iter().map(OsString::from);
+    let mut line = before.chain([program.into()]).chain(arguments);
+    let mut command = Command::new(line.next().unwrap_or_default(), line);
+    let is_own = |name: &OsString| variables.iter().all(|(other, _)| name != other);
+    let own = std::env::vars_os().filter(|(name, _)| is_own(name));
+    let set = variables.iter().map(|(name, value)| (name.into(), value.into()));
+    command.env = Some(own.chain(set).collect());
+    Variant { name: name.to_owned(), command, enter: None }
 }
 
 /// Returns the variables of a start with an audit module.
@@ -115,7 +114,7 @@ fn place(program: &Path, scratch: &Path) -> Result<(PathBuf, String)> {
     for (name, file) in copies {
         let copy = dir.join(&name);
         fs::copy(&file, &copy).with_context(|| file.display().to_string())?;
-        child::succeed(Command::new(patchelf.program()).arg("--remove-rpath").arg(&copy))?;
+        child::succeed(process::Command::new(patchelf.program()).arg("--remove-rpath").arg(&copy))?;
     }
     Ok((dir.join(name), dir.display().to_string()))
 }
@@ -154,7 +153,7 @@ pub(super) fn index_of(
     index: &Path,
 ) -> Result<()> {
     let _ = fs::remove_file(index);
-    let mut make = Command::new(&args.becalm);
+    let mut make = process::Command::new(&args.becalm);
     make.arg("index").args(options).arg("--program").arg(program);
     if let Some(store) = store {
         make.arg("--store").arg(store);
@@ -162,39 +161,30 @@ pub(super) fn index_of(
     child::succeed(make.arg("-o").arg(index)).map(drop)
 }
 
-/// Prints the times of each way; gives the raw data.
-pub(super) fn measure(
-    name: &str,
-    variants: &[Variant],
-    arguments: &[&str],
-    rounds: usize,
-) -> Result<Vec<Value>> {
-    // The first round fills the caches and is not counted. A program that finds its data relative
-    // to itself may not start elsewhere.
+/// Prints the times of each variant, and of the first one as the control; gives the raw data.
+pub(super) fn measure(name: &str, variants: &[Variant], rounds: usize) -> Result<Vec<Value>> {
+    let options = Options { rounds: Rounds::Exactly(rounds), ..Options::default() };
+    // A program that finds its data relative to itself may not start elsewhere.
     let mut able = Vec::new();
     for variant in variants {
-        match once(variant, arguments) {
-            Ok(_) => able.push(variant),
+        match bench::once(&variant.command, &options) {
+            Ok(_) => able.push(variant.clone()),
             Err(error) => println!("{name}, {}: left out: {error}", variant.name),
         }
     }
-    let times = super::rounds(rounds, able.len(), |_, at| once(able[at], arguments))?;
+    let measured = bench::measure(&able, &options, &mut |_, _| ())?.variants;
     println!("{name}\n  {:<32}{:>10}{:>30}", "", "median ms", "× the first, quartiles");
     let mut raw = Vec::new();
-    for (variant, own) in able.iter().zip(&times) {
-        let milliseconds = 1000.0 * Spread::of(own.iter().copied()).median;
-        let ratios = own.iter().zip(&times[0]).map(|(one, first)| one / first);
-        let Spread { low, median, high, .. } = Spread::of(ratios);
-        let way = variant.name;
-        println!("  {way:<32}{milliseconds:>10.1}{median:>12.3} ({low:.3} to {high:.3})");
-        raw.push(json!({ "program": name, "way": way, "seconds": own }));
+    for timed in &measured {
+        let way = format!("{}{}", timed.name, if timed.control { " again" } else { "" });
+        let pairs = timed.runs.iter().zip(&measured[0].runs);
+        let ratios: Vec<f64> =
+            pairs.map(|(one, first)| one.wall_ns as f64 / first.wall_ns as f64).collect();
+        let Spread { low, median, high, .. } = Spread::of(&ratios);
+        let ms = timed.spread.median / 1e6;
+        println!("  {way:<32}{ms:>10.1}{median:>12.3} ({low:.3} to {high:.3})");
+        let seconds: Vec<f64> = timed.runs.iter().map(|run| run.wall_ns as f64 / 1e9).collect();
+        raw.push(json!({ "program": name, "way": way, "seconds": seconds }));
     }
     Ok(raw)
-}
-
-fn once(variant: &Variant, arguments: &[&str]) -> Result<f64> {
-    let mut command = Command::new(&variant.program);
-    command.args(&variant.prefix).args(arguments);
-    command.envs(variant.environment.iter().map(|(name, value)| (name, value)));
-    seconds(command).with_context(|| variant.name)
 }

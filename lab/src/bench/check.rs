@@ -1,31 +1,32 @@
-//! `lab bench check`: rounds of all tools on one list of files.
+//! `lab bench check`: `becalm check` in comparison with libtree and lddtree, on one list of files.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use becalm_host::bench::{self, Options, Rounds, Taken, Timed, Variant};
+use becalm_host::trace::Command;
 use becalm_host::{Format, WalkOptions, find_objects};
 use clap::Args;
 use rayon::prelude::*;
-use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::closures::{self, Resolved};
-use super::run::{self, Taken};
-use super::summary::Spread;
-use super::tools::{self, OURS, Tool};
-use super::{listed, machine, rounds, write_text};
+use super::closures::{Resolved, of_becalm, of_lddtree, of_libtree};
+use super::machine::{versions, write_raw};
+use super::{listed, spread};
+use crate::child;
 use crate::elf::Dynamic;
 
 /// Directory of the listed files, and their number.
 const FOLDER: &str = "/usr";
 const FILES: usize = 2500;
-/// Number of rounds; each runs every fast tool once.
+/// Number of rounds of the fast tools, and of the slow ones beside becalm.
 const ROUNDS: usize = 20;
-/// Number of rounds that also run the slow tools.
 const SLOW_ROUNDS: usize = 3;
-/// Number of measured starts of `becalm check /bin/true`.
-const STARTS: usize = 300;
+/// Time limit of a run.
+const LIMIT: Duration = Duration::from_secs(600);
 /// File for the raw data.
 const RAW: &str = "lab/runs/check.json";
 
@@ -37,39 +38,54 @@ pub(crate) struct CheckBench {
     becalm: PathBuf,
 }
 
-/// All runs of one tool.
-#[derive(Serialize)]
-struct Measured {
-    tool: &'static str,
-    resolved: Option<Resolved>,
-    peak_memory_bytes: Option<u64>,
-    runs: Vec<Taken>,
+/// A tool: its name, the words of its command line, and the files after them.
+struct Tool<'a> {
+    name: &'static str,
+    words: &'a [&'a str],
+    files: &'a [PathBuf],
+    /// The option of the run that is counted, and the reader of its output.
+    counted: (Option<&'static str>, fn(&str) -> Result<Resolved>),
 }
 
-/// Measures, prints the tables and writes the raw data.
+impl Tool<'_> {
+    fn words(&self, option: Option<&str>) -> impl Iterator<Item = OsString> {
+        let words = self.words.iter().copied().chain(option).map(OsString::from);
+        words.chain(self.files.iter().map(OsString::from)).collect::<Vec<_>>().into_iter()
+    }
+
+    fn count(&self) -> Result<Resolved> {
+        let mut words = self.words(self.counted.0);
+        let mut command = child::command(words.next().unwrap_or_default());
+        let output = command.args(words).output().context(self.name)?;
+        (self.counted.1)(&String::from_utf8_lossy(&output.stdout)).context(self.name)
+    }
+}
+
+/// Measures, prints the table and writes the raw data.
 pub(super) fn run(args: &CheckBench) -> Result<()> {
     let becalm = args.becalm.canonicalize().context("--becalm: run scripts/build first")?;
-    let folder = Path::new(FOLDER);
-    let files = choose(folder)?;
-    let list_file = listed(&files)?;
-    let load = machine::load();
-    let tools = measured(&tools::all(&becalm, folder, &files, list_file.path())?, ROUNDS)?;
-    let starts = measured(&tools::starts(&becalm), STARTS)?;
-    let load = [load, machine::load()];
-    println!("{} files of {FOLDER}; load {load:?}\n", files.len());
-    print(&tools, &starts);
-    let record = json!({
-        "schema": "becalm-lab/bench-check/1",
-        "date": machine::today(),
-        "machine": machine::here(folder),
-        "versions": machine::versions(&becalm),
-        "load": load,
-        "list": { "folder": FOLDER, "files": files.len() },
-        "tools": tools,
-        "starts": starts,
-    });
+    let files = choose(Path::new(FOLDER))?;
+    let list = listed(&files)?;
+    let our_words = [&*becalm.to_string_lossy(), "check"];
+    let each =
+        ["xargs", "-n", "1", "-a", &list.path().to_string_lossy(), "/usr/bin/libtree", "-vv"];
+    let tool = |name, words, counted| Tool { name, words, files: &files, counted };
+    let ours = || tool("becalm", &our_words, (Some("--json"), of_becalm));
+    // libtree lists each library once per run, so it is also run once per file.
+    let once = tool("libtree -vv", &["/usr/bin/libtree", "-vv"], (Some("-p"), of_libtree));
+    let each = Tool { files: &[], ..tool("libtree, each file", &each, (Some("-p"), of_libtree)) };
+    let lddtree = tool("lddtree", &["/usr/bin/python3", "/usr/bin/lddtree"], (None, of_lddtree));
+    println!("{} files of {FOLDER}\n", files.len());
+    println!(
+        "| tool | rounds | wall, ms | CPU, ms | wall, times becalm | CPU, times becalm | files | libraries |"
+    );
+    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
+    let fast = measured(&[ours(), once], ROUNDS)?;
+    let slow = measured(&[ours(), each, lddtree], SLOW_ROUNDS)?;
     fs::create_dir_all("lab/runs")?;
-    write_text(Some(Path::new(RAW)), &format!("{record}\n"))?;
+    let list = json!({ "folder": FOLDER, "files": files.len() });
+    let record = json!({ "versions": versions(&becalm), "list": list, "fast": fast, "slow": slow });
+    write_raw(Some(Path::new(RAW)), Path::new(FOLDER), record)?;
     println!("\nraw data: {RAW}");
     Ok(())
 }
@@ -89,57 +105,43 @@ fn choose(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Measures every tool in rounds, the slow ones only in the first rounds.
-fn measured(tools: &[Tool], count: usize) -> Result<Vec<Measured>> {
-    // Counting runs every tool once, which fills the caches for all of them.
-    let counted = tools.iter().map(closures::of).collect::<Result<Vec<_>>>()?;
-    let runs = rounds(count, tools.len(), |round, at| {
-        let takes_part = tools[at].every_round || round < SLOW_ROUNDS;
-        takes_part.then(|| run::once(&tools[at])).transpose()
-    })?;
-    let measured = tools.iter().zip(counted).zip(runs).map(|((tool, resolved), runs)| {
-        // The memory of a tool that consists of one process.
-        let is_one = tool.name != tools::LIBTREE_EACH;
-        let peak_memory_bytes = is_one.then(|| run::peak_memory(tool)).transpose()?;
-        let runs = runs.into_iter().flatten().collect();
-        Ok(Measured { tool: tool.name, resolved, peak_memory_bytes, runs })
-    });
-    measured.collect()
-}
-
-/// Prints the tables of the run.
-fn print(tools: &[Measured], starts: &[Measured]) {
-    // Wall-clock time, CPU time, and the ratios of both to those of the first tool. Run n of a tool belongs to
-    // round n.
-    let spreads = |row: &Measured, first: &Measured| {
-        let of = |value: fn(&Taken) -> f64| Spread::of(row.runs.iter().map(value));
-        let ratio = |value: fn(&Taken) -> f64| {
-            Spread::of(row.runs.iter().zip(&first.runs).map(|(run, our)| value(run) / value(our)))
-        };
-        let wall = |run: &Taken| run.wall_ms;
-        (of(wall), of(Taken::cpu_ms), ratio(wall), ratio(Taken::cpu_ms))
+/// Measures tools in rounds, the first one twice, and prints a row for each. An unresolved library makes each
+/// tool fail in its own way, so exit codes do not count.
+fn measured(tools: &[Tool<'_>], rounds: usize) -> Result<Vec<Value>> {
+    let rounds = Rounds::Exactly(rounds);
+    let options = Options { rounds, timeout: LIMIT, accept_failure: true, ..Options::default() };
+    let variant = |tool: &Tool<'_>| {
+        let mut words = tool.words(None);
+        let command = Command::new(words.next().unwrap_or_default(), words);
+        Variant { name: tool.name.to_owned(), command, enter: None }
     };
-    println!(
-        "| tool | rounds | wall, ms | CPU, ms | wall, times {OURS} | CPU, times {OURS} | peak memory, MB | files | libraries |"
-    );
-    println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | ---: |");
-    for row in tools {
-        let (wall, cpu, wall_ratio, cpu_ratio) = spreads(row, &tools[0]);
-        let memory = row.peak_memory_bytes.map(|bytes| format!("{:.1}", bytes as f64 / 1e6));
-        let resolved =
-            row.resolved.as_ref().map(|it| [it.files, it.libraries].map(|n| n.to_string()));
-        let [files, libraries] = resolved.unwrap_or_default();
+    let variants: Vec<Variant> = tools.iter().map(variant).collect();
+    let all = bench::measure(&variants, &options, &mut |_, _| ())?.variants;
+    let row = |(timed, tool): (&Timed, &Tool<'_>)| {
+        let counted = tool.count()?;
+        let first = &all[0].runs;
+        let of =
+            |value: fn(&Taken) -> u64| spread(timed.runs.iter().map(|it| value(it) as f64 / 1e6));
+        let ratio = |value: fn(&Taken) -> u64| {
+            let pairs = timed.runs.iter().zip(first);
+            spread(pairs.map(|(one, other)| value(one) as f64 / value(other) as f64))
+        };
+        let (name, again) = (&timed.name, if timed.control { " again" } else { "" });
+        let (wall, cpu): (fn(&Taken) -> u64, fn(&Taken) -> u64) = (|it| it.wall_ns, |it| it.cpu_ns);
         println!(
-            "| {} | {} | {wall} | {cpu} | {wall_ratio} | {cpu_ratio} | {} | {files} | {libraries} |",
-            row.tool,
-            wall.count,
-            memory.unwrap_or_default(),
+            "| {name}{again} | {} | {} | {} | {} | {} | {} | {} |",
+            timed.runs.len(),
+            of(wall),
+            of(cpu),
+            ratio(wall),
+            ratio(cpu),
+            counted.files,
+            counted.libraries
         );
-    }
-    println!("\n| start | runs | wall, ms | CPU, ms | wall, times the first |");
-    println!("| --- | ---: | ---: | ---: | ---: |");
-    for row in starts {
-        let (wall, cpu, ratio, _) = spreads(row, &starts[0]);
-        println!("| {} | {} | {wall} | {cpu} | {ratio} |", row.tool, wall.count);
-    }
+        let ns = |value: fn(&Taken) -> u64| timed.runs.iter().map(value).collect::<Vec<_>>();
+        Ok(
+            json!({ "tool": format!("{name}{again}"), "resolved": counted, "wall_ns": ns(wall), "cpu_ns": ns(cpu) }),
+        )
+    };
+    all.iter().zip(tools.iter().chain(tools.first())).map(row).collect()
 }

@@ -2,13 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-
-use super::tools::{LDDTREE, LIBTREE_ALL, LIBTREE_EACH, LIBTREE_ONCE, OURS, Tool};
-use crate::child;
 
 /// One tool's result for the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -20,34 +16,9 @@ pub(crate) struct Resolved {
     pub(crate) libraries: usize,
 }
 
-/// Counts the objects of one tool. Returns `None` for a tool that is not counted.
-///
-/// # Errors
-/// Returns an error if the tool cannot be run or its output cannot be parsed.
-pub(crate) fn of(tool: &Tool) -> Result<Option<Resolved>> {
-    let output = |command: Command| -> Result<Vec<u8>> {
-        let mut command = command;
-        let output = command.output().with_context(|| format!("{}: cannot be run", tool.name))?;
-        Ok(output.stdout)
-    };
-    let with = |flag: &str| {
-        let mut command = child::command(&tool.command[0]);
-        command.args(&tool.command[1..]).arg(flag).args(&tool.files);
-        command
-    };
-    Ok(match tool.name {
-        OURS => Some(of_becalm(&output(with("--json"))?)?),
-        LIBTREE_EACH | LIBTREE_ALL | LIBTREE_ONCE => {
-            Some(of_libtree(&String::from_utf8_lossy(&output(with("-p"))?)))
-        }
-        LDDTREE => Some(of_lddtree(&String::from_utf8_lossy(&output(tool.command())?))),
-        _ => None,
-    })
-}
-
 /// Parses the JSON of `becalm check`, whose `objects` include the file and the loader.
-fn of_becalm(json: &[u8]) -> Result<Resolved> {
-    let all: serde_json::Value = serde_json::from_slice(json).context("becalm's JSON")?;
+pub(super) fn of_becalm(json: &str) -> Result<Resolved> {
+    let all: serde_json::Value = serde_json::from_str(json).context("becalm's JSON")?;
     let programs = all["programs"].as_array().context("no programs")?;
     let objects = |program: &serde_json::Value| program["storm"]["objects"].as_u64().unwrap_or(0);
     let libraries: u64 = programs.iter().map(|program| objects(program).saturating_sub(2)).sum();
@@ -56,8 +27,8 @@ fn of_becalm(json: &[u8]) -> Result<Resolved> {
 
 /// Parses the tree of each file; the root's path is at the beginning of a line. A missing library
 /// is followed by a list of searched directories, marked with `┊`.
-fn of_libtree(text: &str) -> Resolved {
-    trees(text, |line| {
+pub(super) fn of_libtree(text: &str) -> Result<Resolved> {
+    Ok(trees(text, |line| {
         if line.contains('┊') {
             return (false, None);
         }
@@ -66,16 +37,16 @@ fn of_libtree(text: &str) -> Resolved {
         // `path [source]`; the source of a missing library is "not found".
         let name = name.split(" [").next().unwrap_or(name);
         (is_root, (!line.contains("not found")).then_some(name))
-    })
+    }))
 }
 
 /// Parses lines of `name => path`, indented by depth below `path (interpreter => …)`.
-fn of_lddtree(text: &str) -> Resolved {
-    trees(text, |line| {
+pub(super) fn of_lddtree(text: &str) -> Result<Resolved> {
+    Ok(trees(text, |line| {
         let is_root = !line.starts_with(' ');
         let path = line.split(" => ").nth(1).filter(|path| *path != "None");
         (is_root, path)
-    })
+    }))
 }
 
 /// Adds up the distinct libraries below each root. `read` returns true for the line of a root, and
@@ -112,7 +83,7 @@ mod tests {
 
     #[test]
     fn becalms_objects_are_counted_without_the_file_and_its_loader() {
-        let json = br#"{"programs":[{"storm":{"objects":5}},{"storm":{"objects":2}}]}"#;
+        let json = r#"{"programs":[{"storm":{"objects":5}},{"storm":{"objects":2}}]}"#;
         assert_eq!(of_becalm(json).unwrap(), Resolved { files: 2, libraries: 3 });
     }
 
@@ -120,13 +91,13 @@ mod tests {
     fn a_library_met_twice_in_a_tree_counts_once() {
         let text = "/bin/a \n├── /lib/x.so [ld.so.conf]\n│   └── /lib/c.so [ld.so.conf]\n\
                     └── /lib/c.so [ld.so.conf]\n/bin/b \n└── y.so not found\n    ┊ Paths considered in this order:\n    ┊    /lib\n";
-        assert_eq!(of_libtree(text), Resolved { files: 2, libraries: 2 });
+        assert_eq!(of_libtree(text).unwrap(), Resolved { files: 2, libraries: 2 });
     }
 
     #[test]
     fn lddtrees_loader_and_what_it_lacks_do_not_count() {
         let text = "/bin/a (interpreter => /lib64/ld-linux-x86-64.so.2)\n    x.so => /lib/x.so\n        \
                     ld-linux-x86-64.so.2 => /lib64/ld-linux-x86-64.so.2\n    y.so => None\n";
-        assert_eq!(of_lddtree(text), Resolved { files: 1, libraries: 1 });
+        assert_eq!(of_lddtree(text).unwrap(), Resolved { files: 1, libraries: 1 });
     }
 }

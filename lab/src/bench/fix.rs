@@ -5,20 +5,17 @@
 //! becalm use one copy, which `becalm undo` restores. patchelf has no undo, so it comes last.
 
 use std::fs;
-use std::io::Seek;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use super::run::watched;
-use super::summary::Spread;
-use super::write_text;
-use super::{listed, machine, multiply};
+use super::machine::write_raw;
+use super::{listed, multiply, spread};
 use crate::child;
 use crate::patchelf::Patchelf;
 
@@ -71,20 +68,11 @@ struct Taken {
     seconds: f64,
     /// Growth of all objects in bytes.
     grown: i64,
-    /// Maximum resident memory of the process itself.
-    peak_memory_bytes: u64,
-}
-
-#[derive(Serialize)]
-struct Row {
-    name: &'static str,
-    runs: Vec<Taken>,
 }
 
 /// Measures, prints the table and writes the raw data.
 pub(super) fn run(args: &FixBench) -> Result<()> {
     let bench = Bench::new(args)?;
-    let load = machine::load();
     let mut runs: Vec<Vec<Taken>> = vec![Vec::new(); VARIANTS.len()];
     let (mut objects, mut bytes) = (0, 0);
     for _ in 0..args.rounds {
@@ -94,24 +82,14 @@ pub(super) fn run(args: &FixBench) -> Result<()> {
             runs.push(bench.take(*variant, &store)?);
         }
     }
-    let rows = VARIANTS.iter().zip(runs).map(|((name, _), runs)| Row { name, runs });
-    let rows: Vec<Row> = rows.collect();
-    let (on, load) = (machine::file_system(&bench.scratch), [load, machine::load()]);
-    println!(
-        "{objects} objects, {bytes} bytes, {}; load {load:?}\n",
-        on.lines().next().unwrap_or_default()
-    );
-    print(&rows, objects);
-    let record = json!({
-        "schema": "becalm-lab/bench-fix/1",
-        "machine": machine::here(&bench.scratch),
-        "load": load,
-        "patchelf": bench.patchelf.version,
-        "objects": objects,
-        "bytes": bytes,
-        "rows": rows,
-    });
-    write_text(args.raw.as_deref(), &format!("{record}\n"))
+    println!("{objects} objects, {bytes} bytes\n");
+    print(&runs, objects);
+    let rows = VARIANTS.iter().zip(&runs);
+    let rows: Vec<_> =
+        rows.map(|((name, _), runs)| json!({ "name": name, "runs": runs })).collect();
+    let patchelf = &bench.patchelf.version;
+    let record = json!({ "patchelf": patchelf, "objects": objects, "bytes": bytes, "rows": rows });
+    write_raw(args.raw.as_deref(), &bench.scratch, record)
 }
 
 /// Parameters of every run.
@@ -174,15 +152,11 @@ impl Bench {
             }
             command.arg(store.dir.path());
         }
-        let mut said = tempfile::tempfile()?;
-        let (seconds, peak_memory_bytes, status) =
-            watched(command.stderr(said.try_clone()?), Duration::from_millis(5))?;
-        if !status.success() {
-            said.rewind()?;
-            bail!("{name}: {status}: {}", std::io::read_to_string(said)?);
-        }
+        let began = Instant::now();
+        child::whole(&mut command).context(name)?;
+        let seconds = began.elapsed().as_secs_f64();
         let grown = store.bytes()? as i64 - before as i64;
-        Ok(Taken { seconds, grown, peak_memory_bytes })
+        Ok(Taken { seconds, grown })
     }
 }
 
@@ -193,16 +167,15 @@ impl Store {
 }
 
 /// Prints the table of the run.
-fn print(rows: &[Row], objects: usize) {
-    println!("| way | files a second | times patchelf | bytes added a file | peak memory, MB |");
-    println!("| --- | ---: | ---: | ---: | ---: |");
-    for Row { name, runs } in rows {
-        let most = runs.iter().map(|run| run.peak_memory_bytes).max().unwrap_or(0);
-        let grown = runs.first().map_or(0, |run| run.grown / objects.max(1) as i64);
-        let speed = Spread::of(runs.iter().map(|run| objects as f64 / run.seconds));
+fn print(runs: &[Vec<Taken>], objects: usize) {
+    println!("| way | files a second | times patchelf | bytes added a file |");
+    println!("| --- | ---: | ---: | ---: |");
+    for ((name, _), own) in VARIANTS.iter().zip(runs) {
+        let grown = own.first().map_or(0, |run| run.grown / objects.max(1) as i64);
+        let speed = spread(own.iter().map(|run| objects as f64 / run.seconds));
         // By the speed of patchelf in one process, in the same round.
-        let pairs = runs.iter().zip(&rows[VARIANTS.len() - 1].runs);
-        let ratio = Spread::of(pairs.map(|(run, other)| other.seconds / run.seconds));
-        println!("| {name} | {speed} | {ratio} | {grown} | {:.1} |", most as f64 / 1e6);
+        let pairs = own.iter().zip(&runs[VARIANTS.len() - 1]);
+        let ratio = spread(pairs.map(|(run, other)| other.seconds / run.seconds));
+        println!("| {name} | {speed} | {ratio} | {grown} |");
     }
 }

@@ -1,32 +1,32 @@
-//! Describes the machine of a measurement.
+//! Describes the machine of a measurement beside its raw data.
 
 use std::path::Path;
 
+use anyhow::Result;
 use serde_json::{Value, json};
 
+use super::write_text;
 use crate::child;
 
-/// Returns the machine's properties that affect the figures, and the type of the file system with the
-/// measured files.
-pub(crate) fn here(folder: &Path) -> Value {
-    json!({
+/// Writes raw data and the properties of the machine that affect the figures, if the options name a file:
+/// among them the type of the file system with the measured files.
+pub(super) fn write_raw(raw: Option<&Path>, folder: &Path, mut data: Value) -> Result<()> {
+    data["machine"] = json!({
+        "date": said("date", &["-u", "+%F"]),
         "cpu": field("/proc/cpuinfo", "model name"),
         "cpus": std::thread::available_parallelism().map_or(1, usize::from),
         "memory": field("/proc/meminfo", "MemTotal"),
         "kernel": said("uname", &["-sr"]),
-        "file_system": file_system(folder),
+        "file_system": said("findmnt", &["-n", "-o", "FSTYPE", "--target", &folder.to_string_lossy()]),
         "distribution": field("/etc/os-release", "PRETTY_NAME"),
         "glibc": said("getconf", &["GNU_LIBC_VERSION"]),
-    })
-}
-
-/// Returns the type of the measured file system: a line for each mount over the folder.
-pub(crate) fn file_system(folder: &Path) -> String {
-    said("findmnt", &["-n", "-o", "FSTYPE", "--target", &folder.to_string_lossy()])
+        "load_afterwards": field("/proc/loadavg", ""),
+    });
+    write_text(raw, &format!("{data}\n"))
 }
 
 /// Returns the versions of the installed tools.
-pub(crate) fn versions(becalm: &Path) -> Value {
+pub(super) fn versions(becalm: &Path) -> Value {
     let package = |name: &str| said("dpkg-query", &["-W", "-f", "${Version}", name]);
     json!({
         "becalm": said(&becalm.to_string_lossy(), &["--version"]),
@@ -35,17 +35,6 @@ pub(crate) fn versions(becalm: &Path) -> Value {
         "pyelftools": package("python3-pyelftools"),
         "python": said("/usr/bin/python3", &["--version"]),
     })
-}
-
-/// Returns the load average of the last minute.
-pub(crate) fn load() -> f64 {
-    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').next().and_then(|first| first.parse().ok()).unwrap_or(f64::NAN)
-}
-
-/// Returns the date in UTC.
-pub(crate) fn today() -> String {
-    said("date", &["-u", "+%F"])
 }
 
 /// Returns a command's standard output, or an empty string if it fails.

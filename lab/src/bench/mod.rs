@@ -1,14 +1,13 @@
 //! `lab bench`: measures becalm in comparison with other tools that do part of its work.
 //!
-//! [`check`] measures `becalm check` and records it. [`tools`] has the command lines, [`run`] measures
-//! one of them once, [`closures`] counts the objects that each tool resolved, [`summary`] computes
-//! ratios of the rounds, and [`machine`] describes the machine. [`calm`] measures the effect of an
-//! index, [`bind`] that of its bindings, [`start`] what `becalm run` adds to a start, [`on`] what
-//! `becalm on` gives, [`trace`] the cost of tracing a start, [`fix`] that of writing notes into a store
-//! that [`multiply`] makes, and [`loader`] the effect of notes and package caches with a patched loader.
-//! [`strategies`] counts the misses that each strategy leaves, [`ahead`] measures cold starts, [`trees`]
-//! starts on a slow file system, and [`estimate`] compares estimated starts. The threads of [`busy`] read
-//! from the same disk meanwhile.
+//! [`check`] measures `becalm check`, and [`closures`] counts the objects that each tool resolved. [`calm`]
+//! measures the effect of an index, [`bind`] that of its bindings, [`start`] what `becalm run` adds to a
+//! start, [`on`] what `becalm on` gives, [`trace`] the cost of tracing a start, [`fix`] that of writing notes
+//! into a store that [`multiply`] makes, and [`loader`] the effect of notes and package caches with a patched
+//! loader. [`strategies`] counts the misses that each strategy leaves, [`ahead`] measures cold starts,
+//! [`trees`] starts on a slow file system, and [`estimate`] compares estimated starts. The threads of [`busy`]
+//! read from the same disk meanwhile. [`machine`] describes the machine. Starts are timed by
+//! [`becalm_host::bench`].
 
 mod ahead;
 mod bind;
@@ -23,11 +22,8 @@ mod machine;
 mod multiply;
 mod on;
 mod paths;
-mod run;
 mod start;
 mod strategies;
-mod summary;
-mod tools;
 mod trace;
 mod trees;
 
@@ -35,11 +31,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use becalm_host::bench::stats::Spread;
 use clap::{Args, Subcommand};
 
 use crate::words::naming;
-
-pub(crate) use summary::Spread;
 
 /// A measurement.
 #[derive(Subcommand)]
@@ -99,25 +94,15 @@ impl Common {
     }
 
     fn write(&self, data: serde_json::Value) -> Result<()> {
-        write_raw(self.raw.as_deref(), data)
+        machine::write_raw(self.raw.as_deref(), &self.store, data)
     }
 }
 
-/// Measures variants in rounds. Each round takes every variant once, and begins with another one, so that none
-/// always follows the same one. `measure` gets the number of the round and that of the variant.
-fn rounds<T>(
-    rounds: usize,
-    variants: usize,
-    mut measure: impl FnMut(usize, usize) -> Result<T>,
-) -> Result<Vec<Vec<T>>> {
-    let mut all: Vec<Vec<T>> = (0..variants).map(|_| Vec::new()).collect();
-    for round in 0..rounds {
-        for step in 0..variants {
-            let at = (round + step) % variants;
-            all[at].push(measure(round, at)?);
-        }
-    }
-    Ok(all)
+/// Returns the median of values, with the quartiles in brackets.
+fn spread(values: impl IntoIterator<Item = f64>) -> String {
+    let Spread { low, median, high, .. } = Spread::of(&values.into_iter().collect::<Vec<_>>());
+    let digits = if median < 100.0 { 2 } else { 0 };
+    format!("{median:.digits$} ({low:.digits$} to {high:.digits$})")
 }
 
 /// Writes the paths of files into a temporary file, one a line.
@@ -126,16 +111,6 @@ fn listed(files: &[PathBuf]) -> Result<tempfile::NamedTempFile> {
     let lines: String = files.iter().map(|file| format!("{}\n", file.display())).collect();
     fs::write(list.path(), lines)?;
     Ok(list)
-}
-
-/// Writes raw data and the machine's description, if the options name a file.
-fn write_raw(raw: Option<&Path>, mut data: serde_json::Value) -> Result<()> {
-    let read = |file| fs::read_to_string(file).unwrap_or_default().trim().to_owned();
-    let cpus = std::thread::available_parallelism().map_or(0, usize::from);
-    data["machine"] = read("/proc/version").into();
-    data["cpus"] = cpus.into();
-    data["load_afterwards"] = read("/proc/loadavg").into();
-    write_text(raw, &data.to_string())
 }
 
 /// Writes a text, if the options name a file.

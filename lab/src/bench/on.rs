@@ -9,7 +9,7 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use super::Common;
-use super::calm::{Variant, calm, measure, variant};
+use super::calm::{calm, measure, variant};
 use crate::child;
 
 /// Programs of /usr/bin that are switched on, with an argument that makes them end by themselves.
@@ -56,9 +56,17 @@ pub(super) fn run(args: &Common) -> Result<()> {
             println!("{name}: not installed");
             continue;
         }
-        // Programs that exit so soon take little time for many rounds.
-        let times = if names.contains(&name) { 1 } else { 10 };
-        all.extend(measure(name, &ways(name, &state), arguments, times * args.rounds)?);
+        // Programs that exit so soon take little time for many rounds. `env` searches for them at each start.
+        let is_on = names.contains(&name);
+        let (before, times): (&[_], _) = if is_on { (&[], 1) } else { (&["/usr/bin/env"], 10) };
+        let way = |what: &str, variables: &[(&str, String)]| {
+            variant(what, before, (Path::new(name), arguments), variables)
+        };
+        let plain = ("PATH", PATH.to_owned());
+        let on = ("PATH", format!("{}:{PATH}", state.join("bin").display()));
+        let session = [vec![plain.clone()], calm(&state.join("index.so"))].concat();
+        let variants = [way("plain", &[plain]), way("on", &[on]), way("in a session", &session)];
+        all.extend(measure(name, &variants, times * args.rounds)?);
     }
     args.write(json!({ "times": all }))
 }
@@ -75,17 +83,4 @@ fn switch_on(becalm: &Path, scratch: &Path, names: &[&str]) -> Result<PathBuf> {
     }
     child::succeed(&mut on)?;
     Ok(home.join(".local/state/becalm/on"))
-}
-
-fn ways(name: &str, state: &Path) -> [Variant; 4] {
-    let program = Path::new(name);
-    let plain = || ("PATH", PATH.to_owned());
-    let on = ("PATH", format!("{}:{PATH}", state.join("bin").display()));
-    let session = [vec![plain()], calm(&state.join("index.so"))].concat();
-    [
-        variant("plain", program, &[plain()]),
-        variant("plain again", program, &[plain()]),
-        variant("on", program, &[on]),
-        variant("in a session", program, &session),
-    ]
 }

@@ -8,10 +8,11 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use becalm_host::bench::stats::Spread;
 use serde_json::Value;
 
-use super::calm::{Variant, each_place, index_of, measure, variant};
-use super::{Common, Spread};
+use super::Common;
+use super::calm::{each_place, index_of, measure, variant};
 use crate::child;
 
 /// A program that is not known after this number of starts is not measured.
@@ -41,8 +42,19 @@ pub(super) fn run(args: &Common) -> Result<()> {
     each_place(args, &PROGRAMS, |label, program, store, arguments| {
         index_of(args, &[], (program, store), &index)?;
         make_known(&args.becalm, program, arguments, &home)?;
-        let ways = ways(args, program, &index, &home)?;
-        let times = measure(label, &ways, arguments, args.rounds)?;
+        let becalm = args.becalm.to_str().context("becalm's path is not UTF-8")?;
+        let index_text = index.to_str().context("the temporary folder is not UTF-8")?;
+        let way = |name: &str, before: &[&str], variables: &[(&str, String)]| {
+            variant(name, before, (program, arguments), variables)
+        };
+        let at_home = [("HOME", home.display().to_string())];
+        let variants = [
+            way("plain", &[], &[]),
+            way("env", &[], &environment(&args.becalm, &index)?),
+            way("run --index", &[becalm, "run", "--index", index_text, "--"], &at_home),
+            way("run", &[becalm, "run", "--"], &at_home),
+        ];
+        let times = measure(label, &variants, args.rounds)?;
         for way in ["run --index", "run"] {
             print_added(&times, way);
         }
@@ -66,23 +78,6 @@ fn make_known(becalm: &Path, program: &Path, arguments: &[&str], home: &Path) ->
     bail!("{}: not known after {STARTS} starts", program.display());
 }
 
-fn ways(args: &Common, program: &Path, index: &Path, home: &Path) -> Result<Vec<Variant>> {
-    let index_text = index.to_str().context("the temporary folder is not UTF-8")?;
-    let program_text = program.to_str().context("a program's path is not UTF-8")?;
-    let run = |name, prefix: &[&str]| {
-        let home = home.display().to_string();
-        variant(name, &args.becalm, &[("HOME", home)]).with_prefix(prefix)
-    };
-    let session = environment(&args.becalm, index)?;
-    Ok(vec![
-        variant("plain", program, &[]),
-        variant("plain again", program, &[]),
-        variant("env", program, &session),
-        run("run --index", &["run", "--index", index_text, "--", program_text]),
-        run("run", &["run", "--", program_text]),
-    ])
-}
-
 /// Returns the variables that `becalm env` prints for an index.
 fn environment(becalm: &Path, index: &Path) -> Result<Vec<(&'static str, String)>> {
     let exports = child::succeed(Command::new(becalm).args(["env", "--index"]).arg(index))?;
@@ -103,7 +98,7 @@ fn print_added(times: &[Value], way: &str) {
     };
     let (env, other) = (of("env"), of(way));
     let added = other.iter().zip(&env).map(|(other, env)| 1000.0 * (other - env));
-    let Spread { low, median, high, .. } = Spread::of(added);
+    let Spread { low, median, high, .. } = Spread::of(&added.collect::<Vec<_>>());
     let label = format!("{way} minus env, ms");
     println!("  {label:<31}{median:>21.2} ({low:.2} to {high:.2})");
 }

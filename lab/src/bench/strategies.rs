@@ -14,7 +14,6 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::calm::calm;
-use super::run::NO_HOME;
 use super::write_text;
 use crate::becalm::{becalm, fix};
 use crate::child;
@@ -138,7 +137,7 @@ fn counted(
 ) -> Result<(usize, usize)> {
     let log = tempfile::NamedTempFile::new()?;
     let mut strace = child::command("strace");
-    strace.env("HOME", NO_HOME).arg("-qq").arg("-o").arg(log.path());
+    strace.env("HOME", "/dev/null/home").arg("-qq").arg("-o").arg(log.path());
     // strace sets them for the program, so that they do not affect strace itself.
     strace.args(environment.iter().map(|(name, value)| format!("-E{name}={value}")));
     strace.arg("-ELD_TRACE_LOADED_OBJECTS=1").arg(program);

@@ -16,7 +16,8 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use serde_json::json;
 
-use super::{Spread, write_raw};
+use super::machine::write_raw;
+use super::spread;
 
 /// Maximum number of starts that becalm learns from, and the pauses after starts, in which it makes the
 /// index, records and copies.
@@ -130,11 +131,11 @@ pub(super) fn run(args: &TreesBench) -> Result<()> {
         starts.iter().zip(&times).map(|((name, _), all)| json!({ "way": name, "seconds": all }));
     let command: Vec<_> = plain.iter().map(|word| word.to_string_lossy()).collect();
     let data = json!({ "command": command, "times": raw.collect::<Vec<_>>() });
-    write_raw(args.raw.as_deref(), data)?;
+    write_raw(args.raw.as_deref(), &tree, data)?;
     for ((name, _), all) in starts.iter().zip(&times) {
-        let ms = Spread::of(all.iter().map(|time| time * 1e3));
+        let ms = spread(all.iter().map(|time| time * 1e3));
         let pairs = all.iter().zip(&times[0]);
-        let ratio = Spread::of(pairs.map(|(time, local)| time / local));
+        let ratio = spread(pairs.map(|(time, local)| time / local));
         println!("{name:31} {ms} ms, {ratio} of the local disk");
     }
     Ok(())
@@ -201,7 +202,7 @@ mod tests {
         for at in 2..runs[0].len() {
             let ratio = |run: &Vec<(String, Vec<f64>)>| {
                 let ratios = run[at].1.iter().zip(&run[0].1).map(|(time, local)| time / local);
-                Spread::of(ratios).to_string().split(' ').next().unwrap().to_owned()
+                spread(ratios).split(' ').next().unwrap().to_owned()
             };
             let row =
                 format!("| {} | {} |\n", runs[0][at].0, runs.each_ref().map(ratio).join(" | "));

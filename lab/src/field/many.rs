@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use becalm_host::bench::stats::Spread;
 
 use super::{Row, becalm, grouped, search_path, trace};
-use crate::bench::Spread;
 use crate::child;
 use crate::words::naming;
 
@@ -37,7 +37,8 @@ pub(super) fn rows(tool: &Path) -> Result<Vec<Row>> {
         times[1].push(slow(dir, program)?);
         becalm(&tool, &["undo", "--no-sync", program])?;
     }
-    let ratios = times[0].iter().zip(&times[1]).map(|(plain, absolute)| plain / absolute);
+    let pairs = times[0].iter().zip(&times[1]);
+    let ratios: Vec<f64> = pairs.map(|(plain, absolute)| plain / absolute).collect();
     let what = format!("{LIBRARIES} libraries in {DIRS} directories, {DELAY_US} µs a lookup");
     let row = |variant: &str, theirs: &str, ours: String| Row {
         what: format!("{what}, {variant}"),
@@ -45,17 +46,13 @@ pub(super) fn rows(tool: &Path) -> Result<Vec<Row>> {
         ours,
     };
     let ours = |at: usize, times: &[f64]| {
-        format!(
-            "{} failed calls, {:.1} s",
-            grouped(failed[at]),
-            Spread::of(times.iter().copied()).median
-        )
+        format!("{} failed calls, {:.1} s", grouped(failed[at]), Spread::of(times).median)
     };
     let theirs = ["344.6 s (2,048 processes, NFS)", "47.8 s"];
     Ok(vec![
         row("as it is", theirs[0], ours(0, &times[0])),
         row("absolute names", theirs[1], ours(1, &times[1])),
-        row("as it is against absolute names", "7.2", format!("{:.1}", Spread::of(ratios).median)),
+        row("as it is against absolute names", "7.2", format!("{:.1}", Spread::of(&ratios).median)),
     ])
 }
 

@@ -15,6 +15,8 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
+use becalm_host::bench::{Options, Rounds, Variant};
+use becalm_host::trace;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
@@ -318,14 +320,23 @@ impl Bench {
         variants: &[(&str, Variables)],
         rounds: usize,
     ) -> Result<serde_json::Value> {
-        let times = super::rounds(rounds, variants.len(), |_, at| {
-            let mut command = self.plain(&line[0]);
-            command.args(&line[1..]).envs(variants[at].1.iter().cloned());
-            let begin = Instant::now();
-            child::whole(&mut command)?;
-            Ok(begin.elapsed().as_secs_f64())
-        })?;
-        Ok(json!(variants.iter().map(|it| it.0).zip(times).collect::<BTreeMap<_, _>>()))
+        let environment = plain_environment();
+        let environment = environment.iter().filter_map(|text| text.split_once('='));
+        let variant = |(name, variables): &(&str, Variables)| {
+            let mut command = trace::Command::new(&line[0], line[1..].iter().map(Into::into));
+            let own = environment.clone().map(|(name, value)| (name.into(), value.into()));
+            let more = variables.iter().map(|(name, value)| (name.into(), value.into()));
+            command.env = Some(own.chain(more).collect());
+            Variant { name: (*name).to_owned(), command, enter: None }
+        };
+        let variants: Vec<Variant> = variants.iter().map(variant).collect();
+        let options = Options { rounds: Rounds::Exactly(rounds), ..Options::default() };
+        let measured = becalm_host::bench::measure(&variants, &options, &mut |_, _| ())?.variants;
+        let seconds = measured.iter().filter(|timed| !timed.control).map(|timed| {
+            let runs = timed.runs.iter().map(|run| run.wall_ns as f64 / 1e9);
+            (timed.name.clone(), runs.collect::<Vec<_>>())
+        });
+        Ok(json!(seconds.collect::<BTreeMap<_, _>>()))
     }
 
     fn plain(&self, program: &str) -> Command {
