@@ -4,7 +4,7 @@
 //! (`renameat2`), are rejected, as on many network file systems.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+use std::os::unix::fs::{PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -16,62 +16,41 @@ use nix::sys::time::TimeSpec;
 
 use super::faults::Refused;
 
-/// A new name in a directory.
-pub(super) enum Made<'a> {
-    /// An empty regular file with a mode.
-    File(u32),
-    /// A directory with a mode.
-    Directory(u32),
-    /// A symbolic link with a target.
-    Link(&'a Path),
-    /// Another name of the file at a path.
-    Name(&'a Path),
-}
-
-/// New attributes of a file; `None` keeps one.
-pub(super) struct Changed {
-    pub(super) mode: Option<u32>,
-    pub(super) owner: [Option<u32>; 2],
-    pub(super) size: Option<u64>,
-    /// The times of the last access and of the last change of content.
-    pub(super) times: [Option<TimeOrNow>; 2],
-}
-
-/// Makes a file, a directory or a link at a path of the source.
-pub(super) fn make(path: &Path, made: Made<'_>) -> Result<(), Refused> {
-    match made {
-        Made::File(mode) => {
-            if mode & libc::S_IFMT != libc::S_IFREG {
-                return Err(Errno::EPERM.into());
-            }
-            fs::File::create_new(path)?;
-            // The kernel has applied the caller's umask.
-            fs::set_permissions(path, Permissions::from_mode(mode & 0o7777))?;
-        }
-        Made::Directory(mode) => {
-            fs::create_dir(path)?;
-            fs::set_permissions(path, Permissions::from_mode(mode & 0o7777))?;
-        }
-        Made::Link(target) => symlink(target, path)?,
-        Made::Name(file) => fs::hard_link(file, path)?,
+/// Makes an empty regular file at a path of the source. The kernel has applied the caller's umask to the mode.
+pub(super) fn make_file(path: &Path, mode: u32) -> Result<(), Refused> {
+    if mode & libc::S_IFMT != libc::S_IFREG {
+        return Err(Errno::EPERM.into());
     }
-    Ok(())
+    fs::File::create_new(path)?;
+    Ok(fs::set_permissions(path, Permissions::from_mode(mode & 0o7777))?)
 }
 
-/// Changes attributes of a file of the source.
-pub(super) fn change(path: &Path, changed: Changed) -> Result<(), Refused> {
-    if let Some(size) = changed.size {
+/// Makes a directory at a path of the source.
+pub(super) fn make_directory(path: &Path, mode: u32) -> Result<(), Refused> {
+    fs::create_dir(path)?;
+    Ok(fs::set_permissions(path, Permissions::from_mode(mode & 0o7777))?)
+}
+
+/// Changes attributes of a file of the source: mode, owner and group, size, and the times of the last access
+/// and of the last change of content. `None` keeps one.
+pub(super) fn change(
+    path: &Path,
+    mode: Option<u32>,
+    [user, group]: [Option<u32>; 2],
+    size: Option<u64>,
+    times: [Option<TimeOrNow>; 2],
+) -> Result<(), Refused> {
+    if let Some(size) = size {
         fs::File::options().write(true).open(path)?.set_len(size)?;
     }
-    let [user, group] = changed.owner;
     if user.or(group).is_some() {
         lchown(path, user, group)?;
     }
-    if let Some(mode) = changed.mode {
+    if let Some(mode) = mode {
         fs::set_permissions(path, Permissions::from_mode(mode & 0o7777))?;
     }
-    if changed.times.iter().any(Option::is_some) {
-        let [accessed, modified] = changed.times.map(time);
+    if times.iter().any(Option::is_some) {
+        let [accessed, modified] = times.map(time);
         utimensat(AT_FDCWD, path, &accessed, &modified, UtimensatFlags::NoFollowSymlink)
             .map_err(std::io::Error::from)?;
     }

@@ -73,23 +73,26 @@ impl Faults {
     }
 }
 
-/// Answers a request with its error. A request that hangs is answered after its process was killed.
-pub(super) fn refuse<R: Send + 'static>(
+/// Answers a request with its result or with its error. A request that hangs is answered after its process
+/// was killed.
+pub(super) fn answer<T, R: Send + 'static>(
     request: &Request,
-    refused: Refused,
+    result: Result<T, Refused>,
     reply: R,
-    send: fn(R, Errno),
+    send_error: fn(R, Errno),
+    send: impl FnOnce(R, T),
 ) {
-    match refused {
-        Refused::With(errno) => send(reply, errno),
-        Refused::Never => {
+    match result {
+        Ok(value) => send(reply, value),
+        Err(Refused::With(errno)) => send_error(reply, errno),
+        Err(Refused::Never) => {
             let thread = request.pid();
             // A thread of its own, because those that serve have other requests to answer.
             thread::spawn(move || {
                 while !is_killed(thread) {
                     thread::sleep(BETWEEN_LOOKS);
                 }
-                send(reply, Errno::EINTR);
+                send_error(reply, Errno::EINTR);
             });
         }
     }

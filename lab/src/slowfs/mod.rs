@@ -7,8 +7,8 @@
 
 mod changes;
 mod faults;
-pub(crate) mod options;
-pub(crate) mod view;
+mod options;
+mod view;
 
 #[cfg(test)]
 mod tests;
@@ -36,7 +36,7 @@ use nix::unistd::{ForkResult, daemon, fork};
 use serde_json::json;
 
 use self::faults::{Failure, Faults};
-use self::options::{Options, Step};
+use self::options::{Options, ReadWait, Step};
 use self::view::View;
 
 /// Number of threads, and so of requests that are answered at once.
@@ -66,6 +66,9 @@ pub(crate) struct SlowFs {
     /// Write the numbers of lookups, opens and reads of attributes to a file when the mount ends
     #[arg(long, value_name = "FILE")]
     requests: Option<PathBuf>,
+    /// Duration of each read, in microseconds; the kernel caches none then
+    #[arg(long, value_name = "N")]
+    read_delay_us: Option<u64>,
     /// The directory to show, without other file systems that are mounted below it
     source: PathBuf,
     /// The mount point; it may be the source itself
@@ -107,12 +110,14 @@ impl SlowFs {
         let names_kept = if self.forgetful { Duration::ZERO } else { REMEMBERED };
         Options {
             wait: Box::new(wait),
-            read_wait: None,
             names_kept,
             attributes_kept: names_kept,
             has_still_times: self.still_times,
             is_writable: self.writable,
             faults: self.fail.map(|failure| Faults::new(failure, PathBuf::new(), 0)),
+            read_wait: self.read_delay_us.map(|delay| -> ReadWait {
+                Box::new(move || thread::sleep(Duration::from_micros(delay)))
+            }),
         }
     }
 }
@@ -155,7 +160,7 @@ pub(crate) fn run(args: &SlowFs) -> Result<ExitCode> {
 }
 
 /// Returns the reason why FUSE cannot be used here, or `None` if it can.
-pub(crate) fn why_not() -> Option<String> {
+fn why_not() -> Option<String> {
     let device = Path::new("/dev/fuse");
     match File::options().read(true).write(true).open(device) {
         Ok(_) => None,
@@ -204,16 +209,11 @@ fn config(is_writable: bool) -> Config {
     ];
     // Only root can allow access by other users, unless fuse.conf permits it.
     config.acl = if nix::unistd::geteuid().is_root() { SessionACL::All } else { SessionACL::Owner };
-    with_threads(config, THREADS)
-}
-
-/// Lets a number of threads serve, each of which gets requests of its own from the kernel.
-pub(crate) fn with_threads(mut config: Config, threads: usize) -> Config {
     // Each thread has a buffer of 16 MiB. After the first one was freed, glibc would take the others
     // from its heaps and write all of their pages.
     // SAFETY: this sets a number in glibc, under its own lock.
     unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 20) };
-    config.n_threads = Some(threads);
+    config.n_threads = Some(THREADS);
     config.clone_fd = true;
     config
 }
@@ -228,7 +228,7 @@ fn allow_background(config: &mut KernelConfig, requests: u16) {
 }
 
 /// Makes later mounts visible only to this process and its children.
-pub(crate) fn stand_apart() -> Result<()> {
+fn stand_apart() -> Result<()> {
     unshare(CloneFlags::CLONE_NEWNS)
         .context("a mount for one command alone needs root (CAP_SYS_ADMIN)")?;
     let none: Option<&str> = None;

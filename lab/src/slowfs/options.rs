@@ -9,7 +9,7 @@ use super::faults::Faults;
 pub(super) type Wait = Box<dyn Fn(Step) + Send + Sync>;
 
 /// Called before each read.
-pub(crate) type ReadWait = Box<dyn Fn() + Send + Sync>;
+pub(super) type ReadWait = Box<dyn Fn() + Send + Sync>;
 
 /// A request that can be slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) enum Step {
 }
 
 /// The differences between a view and its source.
-pub(crate) struct Options {
+pub(super) struct Options {
     pub(super) wait: Wait,
     /// Makes each read slow; the kernel caches none then.
     pub(super) read_wait: Option<ReadWait>,
@@ -35,12 +35,12 @@ pub(crate) struct Options {
     pub(super) faults: Option<Faults>,
 }
 
-impl Options {
-    /// Returns the options of a view in which nothing but reads is slow.
-    pub(crate) fn slow_reads(wait: ReadWait) -> Self {
+impl Default for Options {
+    /// Returns the options of a view in which nothing is slow.
+    fn default() -> Self {
         Self {
             wait: Box::new(|_| {}),
-            read_wait: Some(wait),
+            read_wait: None,
             names_kept: REMEMBERED,
             attributes_kept: REMEMBERED,
             has_still_times: false,

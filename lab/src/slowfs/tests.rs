@@ -2,7 +2,7 @@
 
 use std::fs::{self, FileTimes};
 use std::io;
-use std::os::unix::fs::{DirEntryExt, MetadataExt};
+use std::os::unix::fs::{DirEntryExt, FileExt, MetadataExt};
 use std::os::unix::process::ExitStatusExt;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::SystemTime;
@@ -73,16 +73,7 @@ fn serve(
     faults: Option<Faults>,
 ) -> (tempfile::TempDir, BackgroundSession) {
     let point = tempfile::tempdir().expect("a scratch directory");
-    let names_kept = REMEMBERED;
-    let options = Options {
-        wait,
-        read_wait: None,
-        names_kept,
-        attributes_kept,
-        has_still_times: false,
-        is_writable: false,
-        faults,
-    };
+    let options = Options { wait, attributes_kept, faults, ..Options::default() };
     let view = View::new(File::open(source).expect("opened"), options).expect("a directory");
     let session = start(view, point.path()).expect("mounted").spawn().expect("served");
     (point, session)
@@ -263,4 +254,48 @@ fn a_process_that_waits_for_no_answer_can_be_killed() {
     child.kill().expect("sent");
     assert_eq!(child.wait().expect("waited for").signal(), Some(9));
     view.session.umount_and_join().expect("unmounted");
+}
+
+/// Number of reads that must be in flight at once.
+const AT_ONCE: usize = 16;
+const BLOCK: usize = 4096;
+
+#[test]
+fn slow_reads_return_the_file_and_are_served_at_once() {
+    if skip() {
+        return;
+    }
+    let scratch = tempfile::tempdir().expect("a scratch directory");
+    let (image, point) = (scratch.path().join("image"), scratch.path().join("point"));
+    let bytes: Vec<u8> = (0..AT_ONCE * BLOCK).map(|at| (at / BLOCK) as u8).collect();
+    fs::write(&image, &bytes).expect("written");
+    fs::create_dir(&point).expect("made");
+    // No read is answered before all of them have arrived.
+    let arrived = Arc::new((Mutex::new(0), Condvar::new()));
+    let waiting = Arc::clone(&arrived);
+    let wait = Box::new(move || {
+        let mut count = waiting.0.lock().expect("not poisoned");
+        *count += 1;
+        waiting.1.notify_all();
+        let limit = Duration::from_secs(60);
+        drop(waiting.1.wait_timeout_while(count, limit, |count| *count < AT_ONCE));
+    });
+    let options = Options { read_wait: Some(wait), ..Options::default() };
+    let view =
+        View::new(File::open(scratch.path()).expect("opened"), options).expect("a directory");
+    let session = start(view, &point).expect("mounted").spawn().expect("served");
+    let disk = File::options().read(true).open(point.join("image")).expect("opened");
+    thread::scope(|scope| {
+        for (at, wanted) in bytes.chunks(BLOCK).enumerate() {
+            let disk = &disk;
+            scope.spawn(move || {
+                let mut block = vec![0; BLOCK];
+                disk.read_exact_at(&mut block, (at * BLOCK) as u64).expect("read");
+                assert_eq!(block, wanted);
+            });
+        }
+    });
+    assert_eq!(*arrived.0.lock().expect("not poisoned"), AT_ONCE);
+    drop(disk);
+    drop(session);
 }

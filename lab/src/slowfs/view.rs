@@ -6,7 +6,7 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::{DirEntryExt, FileExt, MetadataExt};
+use std::os::unix::fs::{DirEntryExt, FileExt, MetadataExt, symlink};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -19,8 +19,8 @@ use fuser::{
     WriteFlags,
 };
 
-use super::changes::{self, Changed, Made};
-use super::faults::{Refused, refuse};
+use super::changes;
+use super::faults::{Refused, answer};
 use super::options::{Options, Step};
 use super::{THREADS, allow_background};
 
@@ -195,16 +195,18 @@ impl View {
         Ok(FileHandle(handle))
     }
 
-    /// Answers with the attributes of a name.
-    fn reply_entry(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    /// Answers with the attributes of a name. The kernel caches an entry without an inode number, but not an
+    /// error.
+    fn reply_entry(
+        &self,
+        request: &Request,
+        entry: Result<(FileAttr, Generation), Refused>,
+        reply: ReplyEntry,
+    ) {
         let Options { attributes_kept, names_kept, .. } = &self.options;
-        match self.look_up(parent, name) {
-            Ok((found, generation)) => {
-                reply.entry_with_ttls(attributes_kept, names_kept, &found, generation);
-            }
-            // The kernel caches an entry without an inode number, but not an error.
-            Err(refused) => refuse(request, refused, reply, ReplyEntry::error),
-        }
+        answer(request, entry, reply, ReplyEntry::error, |reply, (found, generation)| {
+            reply.entry_with_ttls(attributes_kept, names_kept, &found, generation);
+        });
     }
 
     /// Makes a name and answers with its attributes.
@@ -213,13 +215,11 @@ impl View {
         request: &Request,
         parent: INodeNo,
         name: &OsStr,
-        made: Made<'_>,
         reply: ReplyEntry,
+        make: impl FnOnce(&Path) -> Result<(), Refused>,
     ) {
-        match self.real_child(parent, name).and_then(|path| changes::make(&path, made)) {
-            Ok(()) => self.reply_entry(request, parent, name, reply),
-            Err(refused) => refuse(request, refused, reply, ReplyEntry::error),
-        }
+        let made = self.real_child(parent, name).and_then(|path| make(&path));
+        self.reply_entry(request, made.and_then(|()| self.look_up(parent, name)), reply);
     }
 
     /// Renames a file or a directory of the source.
@@ -231,28 +231,21 @@ impl View {
     }
 
     /// Answers with the attributes of a file.
-    fn reply_about(&self, request: &Request, number: INodeNo, reply: ReplyAttr) {
-        match self.about(number) {
-            Ok(found) => reply.attr(&self.options.attributes_kept, &found),
-            Err(refused) => refuse(request, refused, reply, ReplyAttr::error),
-        }
+    fn reply_about(&self, request: &Request, found: Result<FileAttr, Refused>, reply: ReplyAttr) {
+        answer(request, found, reply, ReplyAttr::error, |reply, found| {
+            reply.attr(&self.options.attributes_kept, &found);
+        });
     }
 }
 
 /// Answers a request that has no result but its success.
 fn reply_done(request: &Request, done: Result<(), Refused>, reply: ReplyEmpty) {
-    match done {
-        Ok(()) => reply.ok(),
-        Err(refused) => refuse(request, refused, reply, ReplyEmpty::error),
-    }
+    answer(request, done, reply, ReplyEmpty::error, |reply, ()| reply.ok());
 }
 
 /// Answers with bytes.
 fn reply_data(request: &Request, bytes: Result<Vec<u8>, Refused>, reply: ReplyData) {
-    match bytes {
-        Ok(bytes) => reply.data(&bytes),
-        Err(refused) => refuse(request, refused, reply, ReplyData::error),
-    }
+    answer(request, bytes, reply, ReplyData::error, |reply, bytes| reply.data(&bytes));
 }
 
 /// Returns the number that the view shows for a file's own.
@@ -305,11 +298,11 @@ impl Filesystem for View {
     }
 
     fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        self.reply_entry(request, parent, name, reply);
+        self.reply_entry(request, self.look_up(parent, name), reply);
     }
 
     fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        self.reply_about(request, number, reply);
+        self.reply_about(request, self.about(number), reply);
     }
 
     fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
@@ -324,10 +317,10 @@ impl Filesystem for View {
             (None, true) => FopenFlags::empty(),
             (None, false) => FopenFlags::FOPEN_KEEP_CACHE,
         };
-        match self.open_file(number, flags.acc_mode()) {
-            Ok(handle) => reply.opened(handle, kept),
-            Err(refused) => refuse(request, refused, reply, ReplyOpen::error),
-        }
+        let opened = self.open_file(number, flags.acc_mode());
+        answer(request, opened, reply, ReplyOpen::error, |reply, handle| {
+            reply.opened(handle, kept)
+        });
     }
 
     fn read(
@@ -367,19 +360,17 @@ impl Filesystem for View {
         number: INodeNo,
         _: FileHandle,
         offset: u64,
-        mut reply: ReplyDirectory,
+        reply: ReplyDirectory,
     ) {
-        let entries = match self.list(number) {
-            Ok(entries) => entries,
-            Err(refused) => return refuse(request, refused, reply, ReplyDirectory::error),
-        };
         let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        for (at, (number, kind, name)) in entries.iter().enumerate().skip(from) {
-            if reply.add(*number, at as u64 + 1, *kind, name) {
-                break;
+        answer(request, self.list(number), reply, ReplyDirectory::error, |mut reply, entries| {
+            for (at, (number, kind, name)) in entries.iter().enumerate().skip(from) {
+                if reply.add(*number, at as u64 + 1, *kind, name) {
+                    break;
+                }
             }
-        }
-        reply.ok();
+            reply.ok();
+        });
     }
 
     fn mknod(
@@ -392,7 +383,7 @@ impl Filesystem for View {
         _: u32,
         reply: ReplyEntry,
     ) {
-        self.reply_made(request, parent, name, Made::File(mode), reply);
+        self.reply_made(request, parent, name, reply, |path| changes::make_file(path, mode));
     }
 
     fn mkdir(
@@ -404,7 +395,7 @@ impl Filesystem for View {
         _: u32,
         reply: ReplyEntry,
     ) {
-        self.reply_made(request, parent, name, Made::Directory(mode), reply);
+        self.reply_made(request, parent, name, reply, |path| changes::make_directory(path, mode));
     }
 
     fn symlink(
@@ -415,7 +406,7 @@ impl Filesystem for View {
         target: &Path,
         reply: ReplyEntry,
     ) {
-        self.reply_made(request, parent, name, Made::Link(target), reply);
+        self.reply_made(request, parent, name, reply, |path| Ok(symlink(target, path)?));
     }
 
     fn link(
@@ -426,10 +417,9 @@ impl Filesystem for View {
         name: &OsStr,
         reply: ReplyEntry,
     ) {
-        match self.find(number) {
-            Ok((file, _)) => self.reply_made(request, parent, name, Made::Name(&file), reply),
-            Err(refused) => refuse(request, refused, reply, ReplyEntry::error),
-        }
+        self.reply_made(request, parent, name, reply, |path| {
+            Ok(fs::hard_link(self.find(number)?.0, path)?)
+        });
     }
 
     fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -477,11 +467,10 @@ impl Filesystem for View {
         _: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
-        let changed = Changed { mode, owner: [user, group], size, times: [accessed, modified] };
-        match self.find(number).and_then(|(path, _)| changes::change(&path, changed)) {
-            Ok(()) => self.reply_about(request, number, reply),
-            Err(refused) => refuse(request, refused, reply, ReplyAttr::error),
-        }
+        let changed = self.find(number).and_then(|(path, _)| {
+            changes::change(&path, mode, [user, group], size, [accessed, modified])
+        });
+        self.reply_about(request, changed.and_then(|()| self.about(number)), reply);
     }
 
     fn write(
@@ -498,9 +487,9 @@ impl Filesystem for View {
     ) {
         let file = self.files().get(&handle.0).cloned();
         let file = file.ok_or(Refused::from(Errno::EBADF));
-        match file.and_then(|file| Ok(file.write_all_at(bytes, offset)?)) {
-            Ok(()) => reply.written(bytes.len() as u32),
-            Err(refused) => refuse(request, refused, reply, ReplyWrite::error),
-        }
+        let written = file.and_then(|file| Ok(file.write_all_at(bytes, offset)?));
+        answer(request, written, reply, ReplyWrite::error, |reply, ()| {
+            reply.written(bytes.len() as u32);
+        });
     }
 }
