@@ -9,7 +9,8 @@ use crate::child;
 /// A working patchelf.
 #[derive(Debug, Clone)]
 pub(crate) struct Patchelf {
-    program: PathBuf,
+    /// Its path.
+    pub(crate) program: PathBuf,
     /// Its version, as in `patchelf 0.19.3`.
     pub(crate) version: String,
 }
@@ -38,11 +39,6 @@ impl Patchelf {
         }
         let tried: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
         bail!("no patchelf (tried {}); scripts/setup installs one", tried.join(", "))
-    }
-
-    /// Returns the path of the program.
-    pub(crate) fn program(&self) -> &Path {
-        &self.program
     }
 
     /// Sets the run path and, for a program, the interpreter of the file at `path`, in place. The

@@ -1,4 +1,4 @@
-//! Cold starts of a program: as it is, with its index alone, with its pages read ahead, and after
+//! Cold starts of a program: as it is, with its pages read ahead, and after
 //! all its files were read as a whole; and a plain start after pages were read that are predicted from the
 //! files alone.
 //!
@@ -59,24 +59,20 @@ pub(crate) struct AheadBench {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Way {
     Plain,
-    PlainAgain,
-    Index,
     Ahead,
-    /// Whole files are read by this number of threads, and the program is started afterwards.
-    Whole(usize),
+    /// Whole files are read by [`THREADS`], and the program is started afterwards.
+    Whole,
     /// The program after `run --warm`, which is not timed, without a record.
     Predicted,
     /// The program again, while everything is in memory.
     Warm,
 }
 
-const WAYS: [(Way, &str); 8] = [
+const WAYS: [(Way, &str); 6] = [
     (Way::Plain, "plain"),
-    (Way::PlainAgain, "plain again"),
-    (Way::Index, "run --no-ahead"),
+    (Way::Plain, "plain again"),
     (Way::Ahead, "run"),
-    (Way::Whole(THREADS), "whole files, 32 threads"),
-    (Way::Whole(1), "whole files, 1 thread"),
+    (Way::Whole, "whole files, 32 threads"),
     (Way::Predicted, "plain after run --warm"),
     (Way::Warm, "plain, warm"),
 ];
@@ -168,8 +164,8 @@ impl Bench<'_> {
             self.finish(&line, &self.home.join("empty"))?;
         }
         let (others_at_begin, begin) = (others.reads(), Instant::now());
-        if let Way::Whole(threads) = way {
-            read(files, threads);
+        if way == Way::Whole {
+            read(files);
         }
         self.start(way)?;
         let ms = 1000.0 * begin.elapsed().as_secs_f64();
@@ -183,14 +179,9 @@ impl Bench<'_> {
 
     /// Starts the program once and waits for its end.
     fn start(&self, way: Way) -> Result<()> {
-        let run: &[&str] = match way {
-            Way::Ahead => &["run", "--"],
-            Way::Index => &["run", "--no-ahead", "--"],
-            _ => &[],
-        };
-        let becalm = (!run.is_empty()).then_some(self.becalm.as_os_str()).into_iter();
-        let line = becalm.chain(run.iter().map(OsStr::new));
-        let line: Vec<&OsStr> = line.chain(self.command.iter().map(OsString::as_os_str)).collect();
+        let run = [self.becalm.as_os_str(), "run".as_ref(), "--".as_ref()];
+        let run = run.into_iter().filter(|_| way == Way::Ahead);
+        let line: Vec<&OsStr> = run.chain(self.command.iter().map(OsString::as_os_str)).collect();
         self.finish(&line, self.home)
     }
 
@@ -251,10 +242,10 @@ fn sectors(device: u64) -> u64 {
 }
 
 /// Reads whole files, as `vmtouch -t` does.
-fn read(files: &[PathBuf], threads: usize) {
+fn read(files: &[PathBuf]) {
     let next = AtomicUsize::new(0);
     thread::scope(|scope| {
-        for _ in 0..threads {
+        for _ in 0..THREADS {
             scope.spawn(|| {
                 while let Some(path) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
                     // The program reads or reports what cannot be read here.

@@ -114,7 +114,7 @@ fn place(program: &Path, scratch: &Path) -> Result<(PathBuf, String)> {
     for (name, file) in copies {
         let copy = dir.join(&name);
         fs::copy(&file, &copy).with_context(|| file.display().to_string())?;
-        child::succeed(process::Command::new(patchelf.program()).arg("--remove-rpath").arg(&copy))?;
+        child::succeed(process::Command::new(&patchelf.program).arg("--remove-rpath").arg(&copy))?;
     }
     Ok((dir.join(name), dir.display().to_string()))
 }

@@ -144,7 +144,7 @@ impl Bench {
         command.args(words.split(' '));
         if is_patchelf {
             command.arg("-a").arg(store.list.path());
-            command.arg(self.patchelf.program()).arg("--build-resolution-cache");
+            command.arg(&self.patchelf.program).arg("--build-resolution-cache");
         } else {
             if words.starts_with("fix") {
                 let prefixes = [&self.imported, store.dir.path()].map(|p| p.to_string_lossy());

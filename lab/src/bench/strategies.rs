@@ -2,8 +2,6 @@
 //! every program of one or more stores. It takes no times, so a busy machine changes nothing.
 //!
 //! strace counts the starts without a strategy, with an index, with absolute names and with farms.
-//! Notes and the loader caches of packages need a patched loader; their misses are those that
-//! `becalm check --reads` predicts for the files that `becalm fix` wrote.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +9,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::calm::calm;
 use super::write_text;
@@ -35,25 +32,10 @@ pub(crate) struct StrategiesBench {
     raw: Option<PathBuf>,
 }
 
-/// A variant of starting a store's programs.
-#[derive(Clone, Copy)]
-enum Variant {
-    Plain,
-    Index,
-    /// With a strategy that the machine's own loader supports.
-    Fixed(&'static str),
-    /// With a strategy that needs a patched loader.
-    Read(&'static str),
-}
-
-const VARIANTS: [(&str, Variant); 6] = [
-    ("as it is", Variant::Plain),
-    ("index", Variant::Index),
-    ("note (predicted)", Variant::Read("note")),
-    ("ldcache (predicted)", Variant::Read("ldcache")),
-    ("absolute", Variant::Fixed("absolute")),
-    ("farm", Variant::Fixed("farm")),
-];
+/// The variants of starting a store's programs: each with its strategy if it changes the store.
+const VARIANTS: [(&str, Option<&str>); 4] =
+    [("as it is", None), (INDEX, None), ("absolute", Some("absolute")), ("farm", Some("farm"))];
+const INDEX: &str = "index";
 
 /// Counts of one program in one variant.
 #[derive(Serialize)]
@@ -65,8 +47,8 @@ struct Counted {
     variant: &'static str,
     /// Failed opens and stats of the loader.
     misses: usize,
-    /// System calls of the loader; absent if the misses are predicted.
-    calls: Option<usize>,
+    /// System calls of the loader.
+    calls: usize,
 }
 
 /// Counts each store and prints a table.
@@ -94,32 +76,18 @@ fn of_store(tool: &Path, store: &Path) -> Result<Vec<Counted>> {
     let index = index.to_str().context("a folder for scratch files with a name in UTF-8")?;
     becalm(tool, &["index", "--store", stored, stored, "-o", index])?;
     let mut all = Vec::new();
-    for (name, variant) in VARIANTS {
-        let place = match variant {
-            // An index answers only for the files of which it was made.
-            Variant::Plain | Variant::Index => Place::plain()?,
-            Variant::Fixed(_) | Variant::Read(_) => Place::of(&store)?,
-        };
-        if let Variant::Fixed(strategy) | Variant::Read(strategy) = variant {
-            place.run(|| fix(tool, strategy, stored))?;
-        }
+    for (variant, strategy) in VARIANTS {
+        // An index answers only for the files of which it was made.
+        let place = if strategy.is_some() { Place::of(&store)? } else { Place::plain()? };
+        place.run(|| strategy.map_or(Ok(()), |strategy| fix(tool, strategy, stored)))?;
+        let calm = if variant == INDEX { calm(Path::new(index)) } else { Vec::new() };
         for program in &manifest.programs {
-            let (misses, calls) = match variant {
-                Variant::Read(strategy) => {
-                    (place.run(|| predicted(tool, strategy, stored, &program.path))?, None)
-                }
-                _ => {
-                    let is_index = matches!(variant, Variant::Index);
-                    let calm = if is_index { calm(Path::new(index)) } else { Vec::new() };
-                    let (calls, misses) = counted(&place, &program.path, &calm)?;
-                    (misses, Some(calls))
-                }
-            };
+            let (calls, misses) = counted(&place, &program.path, &calm)?;
             all.push(Counted {
                 store: store.clone(),
                 rpath: manifest.rpath,
                 program: program.name.clone(),
-                variant: name,
+                variant,
                 misses,
                 calls,
             });
@@ -153,27 +121,20 @@ fn is_miss(line: &str) -> bool {
     is_search && line.contains("= -1 ") && !line.contains("ld.so.preload")
 }
 
-/// Returns the predicted misses with a loader that reads the strategy's files.
-fn predicted(tool: &Path, strategy: &str, store: &str, program: &Path) -> Result<usize> {
-    let mut command = child::command(tool);
-    command.args(["check", "--json", "--reads", strategy, "--store", store]).arg(program);
-    let report: Value = serde_json::from_str(&child::finish(&mut command)?.stdout)?;
-    let storm = &report["programs"][0]["storm"];
-    let count = |field: &str| storm[field].as_u64().with_context(|| format!("no {field}"));
-    Ok(usize::try_from(count("missed_opens")? + count("missed_stats")?)?)
-}
-
 fn print(counted: &[Counted]) {
     let Some(first) = counted.first() else { return };
     let kind = if first.rpath { "DT_RPATH" } else { "DT_RUNPATH" };
-    let names = VARIANTS.map(|(name, _)| name).join(" | ");
-    println!("\n| {}, {kind} | {names} |\n|{}", first.store.display(), " ---: |".repeat(7));
+    let names = VARIANTS.map(|variant| variant.0).join(" | ");
+    println!(
+        "\n| {}, {kind} | {names} |\n|{}",
+        first.store.display(),
+        " ---: |".repeat(VARIANTS.len() + 1)
+    );
     let programs = counted.iter().take_while(|it| it.variant == first.variant);
     for program in programs.map(|it| &it.program) {
         print!("| {program} |");
         for own in counted.iter().filter(|it| it.program == *program) {
-            let calls = own.calls.map(|calls| format!(" ({})", grouped(calls)));
-            print!(" {}{} |", grouped(own.misses), calls.unwrap_or_default());
+            print!(" {} ({}) |", grouped(own.misses), grouped(own.calls));
         }
         println!();
     }

@@ -44,95 +44,100 @@ pub(crate) struct TreesBench {
     command: Vec<OsString>,
 }
 
+/// The starts, each as the line of a shell whose arguments are the command. `LAB`, `BECALM`, `TREE` and `IMAGES` name
+/// the programs, the tree and the folder with its image; `ON_TREE` is a script that starts a command with an image or
+/// a directory on the tree, mounted by its first argument: the time includes the mount.
+const STARTS: [(&str, &str); 11] = [
+    ("local disk", r#""$@""#),
+    ("local disk, becalm run", r#""$BECALM" run -- "$@""#),
+    ("plain", r#""$LAB" slowfs "$TREE" "$TREE" -- "$@""#),
+    BY_BECALM,
+    ("plain, nothing cached", r#""$LAB" slowfs --forgetful "$TREE" "$TREE" -- "$@""#),
+    (
+        "becalm run, nothing cached",
+        r#"BECALM_TRUST_TIMES=$TREE "$LAB" slowfs --forgetful "$TREE" "$TREE" -- "$BECALM" run -- "$@""#,
+    ),
+    ("squashfuse, image on local disk", r#"sh -c "$ON_TREE" squashfuse "$IMAGES/tree" "$@""#),
+    ("squashfs, image on local disk", r#"sh -c "$ON_TREE" "mount -o loop,ro" "$IMAGES/tree" "$@""#),
+    (
+        "squashfuse, image on slow disk",
+        r#""$LAB" slowfs "$IMAGES" "$IMAGES" -- sh -c "$ON_TREE" squashfuse "$IMAGES/tree" "$@""#,
+    ),
+    (
+        "squashfs, image on slow disk",
+        r#""$LAB" slowfs "$IMAGES" "$IMAGES" -- sh -c "$ON_TREE" "mount -o loop,ro" "$IMAGES/tree" "$@""#,
+    ),
+    (
+        "copied by rsync in this start",
+        r#""$LAB" slowfs "$TREE" "$TREE" -- rsync -a "$TREE/" "$COPY/"; sh -c "$ON_TREE" "mount --bind" "$COPY" "$@""#,
+    ),
+];
+const BY_BECALM: (&str, &str) = (
+    "becalm run",
+    r#"BECALM_TRUST_TIMES=$TREE "$LAB" slowfs "$TREE" "$TREE" -- "$BECALM" run -- "$@""#,
+);
+const ON_TREE: &str = r#"
+test "$INSIDE" || INSIDE=1 exec unshare --mount --propagation private sh -c "$ON_TREE" "$0" "$@"
+$0 "$1" "$TREE" || exit 99
+shift
+"$@"
+status=$?
+umount "$TREE"
+exit $status"#;
+/// Packs the tree into an image, as computing centres tell their users to do.
+const PACK: &str = r#"mksquashfs "$TREE" "$IMAGES/tree" -comp zstd -no-progress -quiet"#;
+
 /// Learns, measures, and prints a table.
 ///
 /// # Errors
 /// Returns an error if the program, becalm or the mount fails.
 pub(super) fn run(args: &TreesBench) -> Result<()> {
     let scratch = tempfile::tempdir()?;
+    let at = |name: &str| scratch.path().join(name);
     let becalm = args.becalm.canonicalize().context(args.becalm.display().to_string())?;
     let tree = args.tree.canonicalize().context(args.tree.display().to_string())?;
-    let by_becalm: Vec<OsString> = [becalm.into(), "run".into(), "--".into()]
-        .into_iter()
-        .chain(args.command.clone())
-        .collect();
-    let own = std::env::current_exe()?;
-    // The words before a command that sees a directory as a slow file system has it.
-    let below = |forgetful: bool, directory: &Path| {
-        let words = [own.as_os_str(), "slowfs".as_ref()];
-        let directory = [directory.as_os_str(); 2];
-        let words = words.into_iter().chain(forgetful.then_some("--forgetful".as_ref()));
-        words.chain(directory).chain(["--".as_ref()]).map(ToOwned::to_owned).collect()
-    };
-    let copies = scratch.path().join("copies");
-    let at_home = |line: &[OsString]| {
-        let mut command = started(line);
-        command.env("HOME", scratch.path()).env_remove("XDG_CACHE_HOME");
-        command.env("BECALM_CACHE", &copies);
-        command
-    };
-    let slow = |forgetful: bool, line: &[OsString]| {
-        let words: Vec<OsString> = below(forgetful, &tree);
-        timed(at_home(&[&words, line].concat()).env("BECALM_TRUST_TIMES", &tree))
+    let lab = std::env::current_exe()?;
+    let start = |script: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-euc", script, "sh"]).args(&args.command).env_remove("XDG_CACHE_HOME");
+        shell.env("HOME", scratch.path()).env("BECALM_CACHE", at("copies")).env("ON_TREE", ON_TREE);
+        shell.env("LAB", &lab).env("BECALM", &becalm).env("TREE", &tree).env("INSIDE", "");
+        shell.env("IMAGES", at("images")).env("COPY", at("copy"));
+        let began = Instant::now();
+        let status = shell.stdin(Stdio::null()).stdout(Stdio::null()).status()?;
+        ensure!(status.success(), "{script}: {status}");
+        Ok(began.elapsed().as_secs_f64())
     };
     let mut learned = 0;
-    while !has_copies(&copies) {
+    while !has_copies(&at("copies")) {
         ensure!(learned < MOST_LEARNED, "becalm copies nothing in {learned} starts");
-        slow(false, &by_becalm)?;
+        start(BY_BECALM.1)?;
         sleep(PAUSE);
         learned += 1;
     }
-    let local = |line: &[OsString]| timed(&mut at_home(line));
     // The index of the program as it is on the local disk.
-    local(&by_becalm)?;
+    start(STARTS[1].1)?;
     sleep(PAUSE);
-    let images = scratch.path().join("images");
-    fs::create_dir(&images)?;
-    let image = images.join("tree.squashfs");
-    make_image(&tree, &image)?;
-    let (plain, mount) = (args.command.as_slice(), "mount -o loop,ro");
-    let on_slow = |mount: &str| {
-        timed(&mut started(&[below(false, &images), on_tree(mount, &image, &tree, plain)].concat()))
-    };
-    let on_disk = |mount: &str| timed(&mut started(&on_tree(mount, &image, &tree, plain)));
-    let copied = || {
-        let copy = scratch.path().join("copy");
-        let words = ["rsync".into(), "-a".into(), tree.join("").into(), copy.join("").into()];
-        let made = timed(&mut started(&[below(false, &tree), words.to_vec()].concat()))?;
-        let start = timed(&mut started(&on_tree("mount --bind", &copy, &tree, plain)))?;
-        fs::remove_dir_all(copy)?;
-        Ok(made + start)
-    };
-    type Start<'a> = Box<dyn Fn() -> Result<f64> + 'a>;
-    let starts: [(&str, Start<'_>); 11] = [
-        ("local disk", Box::new(|| local(plain))),
-        ("local disk, becalm run", Box::new(|| local(&by_becalm))),
-        ("plain", Box::new(|| slow(false, plain))),
-        ("becalm run", Box::new(|| slow(false, &by_becalm))),
-        ("plain, nothing cached", Box::new(|| slow(true, plain))),
-        ("becalm run, nothing cached", Box::new(|| slow(true, &by_becalm))),
-        ("squashfuse, image on local disk", Box::new(|| on_disk("squashfuse"))),
-        ("squashfs, image on local disk", Box::new(|| on_disk(mount))),
-        ("squashfuse, image on slow disk", Box::new(|| on_slow("squashfuse"))),
-        ("squashfs, image on slow disk", Box::new(|| on_slow(mount))),
-        ("copied by rsync in this start", Box::new(copied)),
-    ];
-    let mut times: Vec<Vec<f64>> = vec![Vec::new(); starts.len()];
+    fs::create_dir(at("images"))?;
+    start(PACK)?;
+    let mut times: Vec<Vec<f64>> = vec![Vec::new(); STARTS.len()];
     for _ in 0..args.rounds {
-        for (all, (name, start)) in times.iter_mut().zip(&starts) {
-            all.push(start().with_context(|| (*name).to_owned())?);
+        for (all, (name, script)) in times.iter_mut().zip(STARTS) {
+            all.push(start(script)?);
             if name.contains("becalm") {
                 // It may be learned from.
                 sleep(PAUSE);
             }
+            // The copy of a start is not that of the next one.
+            let _ = fs::remove_dir_all(at("copy"));
         }
     }
     let raw =
-        starts.iter().zip(&times).map(|((name, _), all)| json!({ "way": name, "seconds": all }));
-    let command: Vec<_> = plain.iter().map(|word| word.to_string_lossy()).collect();
+        STARTS.iter().zip(&times).map(|((name, _), all)| json!({ "way": name, "seconds": all }));
+    let command: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
     let data = json!({ "command": command, "times": raw.collect::<Vec<_>>() });
     write_raw(args.raw.as_deref(), &tree, data)?;
-    for ((name, _), all) in starts.iter().zip(&times) {
+    for ((name, _), all) in STARTS.iter().zip(&times) {
         let ms = spread(all.iter().map(|time| time * 1e3));
         let pairs = all.iter().zip(&times[0]);
         let ratio = spread(pairs.map(|(time, local)| time / local));
@@ -141,42 +146,11 @@ pub(super) fn run(args: &TreesBench) -> Result<()> {
     Ok(())
 }
 
-/// Packs the tree into an image, as computing centres tell their users to do.
-fn make_image(tree: &Path, image: &Path) -> Result<()> {
-    let options = ["-comp", "zstd", "-no-progress", "-quiet"];
-    timed(Command::new("mksquashfs").args([tree, image]).args(options))
-        .context("mksquashfs (Debian's package squashfs-tools)")
-        .map(drop)
-}
-
-/// Returns the words that start a command with an image or a directory on the tree, mounted by this command; the
-/// time includes the mount.
-fn on_tree(mount: &str, image: &Path, tree: &Path, line: &[OsString]) -> Vec<OsString> {
-    let script = format!("{mount} \"$0\" \"$1\" && shift || exit 99; \"$@\"");
-    let script = format!("tree=$1; {script}; status=$?; umount \"$tree\"; exit $status");
-    let words = ["unshare", "--mount", "--propagation", "private", "sh", "-c", &script];
-    let words = words.into_iter().map(OsString::from);
-    words.chain([image.into(), tree.into()]).chain(line.iter().cloned()).collect()
-}
-
-fn started(words: &[OsString]) -> Command {
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]);
-    command
-}
-
 /// True if a record names copies.
 fn has_copies(folder: &Path) -> bool {
     let entries = folder.read_dir().into_iter().flatten().flatten();
     let mut records = entries.filter_map(|entry| fs::read_to_string(entry.path()).ok());
     records.any(|record| record.contains("\"copy\""))
-}
-
-fn timed(command: &mut Command) -> Result<f64> {
-    let began = Instant::now();
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().context("a start")?;
-    ensure!(status.success(), "a start fails: {status}");
-    Ok(began.elapsed().as_secs_f64())
 }
 
 #[cfg(test)]

@@ -25,13 +25,43 @@ use self::works::{WORKS, Work};
 use super::{calm, write_text};
 use crate::child;
 use crate::stored;
-use crate::words::hash;
 
 /// Calls with a path that count.
 const CALLS: &str = "open,openat,stat,lstat,newfstatat,statx,access,faccessat,faccessat2,readlink,readlinkat,execve";
 
 /// Folder for packages, the store, merged directories and the index.
 const FOLDER: &str = "target/lab/paths";
+
+/// Downloads the packages of the seeds $1, and those of their dependencies whose names fit one of the patterns $2, and
+/// unpacks each into the store once, by a hash of its file's name.
+const INSTALL: &str = r#"
+mkdir -p debs store
+set -f
+wanted=()
+for name in $1 $(test -z "$1" || apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts \
+    --no-breaks --no-replaces --no-enhances $1 | grep -v '^ \|[<:]'); do
+  for pattern in $1 $2; do
+    [[ $name != $pattern ]] || wanted+=("$name")
+  done
+done
+set +f
+cd debs
+missing=()
+# Virtual packages have no record.
+for name in $(test -z "$1" || apt-cache show --no-all-versions "${wanted[@]}" | sed -n 's/^Package: //p' | sort -u); do
+  ls "$name"_* >/dev/null 2>&1 || missing+=("$name")
+done
+test ${#missing[@]} = 0 || apt-get download -q "${missing[@]}"
+for deb in *.deb; do
+  stem=${deb%.deb}
+  package=../store/$(printf %s "$stem" | sha256sum | head -c 32)-${stem%%_*}
+  test ! -e "$package" -a -e "$deb" || continue
+  rm -rf ../unpacked
+  dpkg-deb -x "$deb" ../unpacked
+  rm -rf ../unpacked/usr/share/{doc,man,locale}
+  mv "$(test -d ../unpacked/usr && echo ../unpacked/usr || echo ../unpacked)" "$package"
+done
+"#;
 
 /// Options of the measurement.
 #[derive(Args)]
@@ -107,37 +137,9 @@ impl Bench {
 
     /// Downloads the packages of a work and unpacks each into the store.
     fn install(&self, work: &Work) -> Result<()> {
-        let (debs, store) = (self.folder.join("debs"), self.store());
-        fs::create_dir_all(&debs)?;
-        fs::create_dir_all(&store)?;
-        let mut here = BTreeSet::new();
-        for file in stored::entries(&debs)? {
-            let name = file.file_name().unwrap_or_default().to_string_lossy();
-            here.extend(name.split('_').next().map(str::to_owned));
-        }
-        let missing: Vec<String> = closure(work)?.difference(&here).cloned().collect();
-        if !missing.is_empty() {
-            let mut download = Command::new("apt-get");
-            child::whole(download.args(["download", "-q"]).args(&missing).current_dir(&debs))?;
-        }
-        stored::entries(&debs)?.iter().try_for_each(|deb| self.unpack(deb))
-    }
-
-    fn unpack(&self, deb: &Path) -> Result<()> {
-        let stem = deb.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let name = stem.split('_').next().unwrap_or_default();
-        let package = self.store().join(format!("{}-{name}", hash(&stem)));
-        if package.exists() {
-            return Ok(());
-        }
-        let scratch = tempfile::tempdir_in(&self.folder)?;
-        let root = scratch.path().join("root");
-        child::succeed(Command::new("dpkg-deb").arg("-x").args([deb, &root]))?;
-        let usr = root.join("usr");
-        for unread in ["share/doc", "share/man", "share/locale"] {
-            let _ = fs::remove_dir_all(usr.join(unread));
-        }
-        Ok(fs::rename(if usr.is_dir() { usr } else { root }, package)?)
+        let mut shell = child::command("bash");
+        shell.args(["-euc", INSTALL, "bash", work.seeds, work.names]).current_dir(&self.folder);
+        child::whole(&mut shell).map(drop)
     }
 
     /// The entries that a variable has, in order.
@@ -385,28 +387,6 @@ fn counted(text: &str) -> Counts {
         }
     }
     counts
-}
-
-/// Returns the packages of a work: its seeds and their dependencies with matching names.
-fn closure(work: &Work) -> Result<BTreeSet<String>> {
-    if work.seeds.is_empty() {
-        return Ok(BTreeSet::new());
-    }
-    let mut depends = child::command("apt-cache");
-    depends.args(["depends", "--recurse", "--no-recommends", "--no-suggests", "--no-conflicts"]);
-    depends.args(["--no-breaks", "--no-replaces", "--no-enhances"]).args(words(work.seeds));
-    let text = child::succeed(&mut depends)?;
-    let is_named = |name: &str| {
-        let fits = |(begin, end): (&str, &str)| name.starts_with(begin) && name.ends_with(end);
-        let mut patterns = work.names.split(' ').filter_map(|pattern| pattern.split_once('*'));
-        patterns.any(fits) || work.seeds.split(' ').any(|seed| seed == name)
-    };
-    let names = text.lines().filter(|line| !line.starts_with(' ') && !line.contains(['<', ':']));
-    // Virtual packages have no record.
-    let mut show = child::command("apt-cache");
-    show.args(["show", "--no-all-versions"]).args(names.filter(|name| is_named(name)));
-    let text = String::from_utf8_lossy(&show.output()?.stdout).into_owned();
-    Ok(text.lines().filter_map(|line| line.strip_prefix("Package: ")).map(str::to_owned).collect())
 }
 
 /// The words of a line of a work.
