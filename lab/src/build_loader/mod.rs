@@ -196,12 +196,8 @@ fn configure(steps: &Steps, args: &BuildArgs, tree: &Path, objects: &Path) -> Re
 
 /// Returns the folder of kept builds.
 fn cache_folder() -> Result<PathBuf> {
-    let base = match std::env::var_os("XDG_CACHE_HOME").filter(|dir| !dir.is_empty()) {
-        Some(dir) => PathBuf::from(dir),
-        None => Path::new(&std::env::var_os("HOME").context("neither XDG_CACHE_HOME nor HOME")?)
-            .join(".cache"),
-    };
-    Ok(base.join("becalm/loader"))
+    let programs = becalm_lib::index::places::cache();
+    Ok(programs.context("neither XDG_CACHE_HOME nor HOME")?.with_file_name("loader"))
 }
 
 /// Returns a number that differs between different builds (FNV-1a, 64 bits).

@@ -1,8 +1,7 @@
 //! Debian's `glibc-source` of a suite as a source tree; Debian's patches are already applied.
 //!
 //! apt runs with its own configuration, lists and cache, so that this machine's package state does
-//! not change. Mirror and keys are those of the machine: its first source that has a component
-//! `main`.
+//! not change. The mirror is that of the machine: its first source that has a component `main`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,14 +10,11 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::build_loader::steps::Steps;
+use crate::child;
 use crate::stored::entries;
 
-/// A mirror, as the start of a one-line source of apt.
-#[derive(Debug, PartialEq, Eq)]
-struct Mirror {
-    uri: String,
-    signed_by: Option<String>,
-}
+/// The keys of Debian's releases. Without the file, apt has its own default.
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// The suites that a version of a package goes through. A newer one takes its place in each.
 const STAGES: [&str; 3] = ["experimental", "sid", "testing"];
@@ -28,8 +24,7 @@ pub(crate) fn fetch(steps: &Steps, version: &str, suite: &str, folder: &Path) ->
     if let Some(deb) = package_in(folder, version) {
         return Ok(deb);
     }
-    let mirror = mirror_of_machine(Path::new("/etc/apt"))
-        .context("/etc/apt has no source with the component main")?;
+    let mirror = mirror_of_machine(Path::new("/etc/apt"))?;
     let mut first_error = None;
     for suite in suites_from(suite) {
         match fetch_from(steps, &mirror, suite, version, folder) {
@@ -54,7 +49,7 @@ fn suites_from(first: &str) -> Vec<&str> {
 /// Downloads a version of the package from a suite.
 fn fetch_from(
     steps: &Steps,
-    mirror: &Mirror,
+    mirror: &str,
     suite: &str,
     version: &str,
     folder: &Path,
@@ -62,9 +57,9 @@ fn fetch_from(
     for below in ["lists/partial", "archives/partial"] {
         fs::create_dir_all(folder.join(below))?;
     }
-    let signed_by = mirror.signed_by.as_ref();
-    let signed = signed_by.map(|key| format!(" [signed-by={key}]")).unwrap_or_default();
-    let line = format!("deb{signed} {} {suite} main\n", mirror.uri);
+    let keys =
+        if Path::new(KEYRING).exists() { format!(" [signed-by={KEYRING}]") } else { String::new() };
+    let line = format!("deb{keys} {mirror} {suite} main\n");
     fs::write(folder.join("sources.list"), line)?;
     let apt = |args: &[&str]| {
         let mut command = Command::new("apt-get");
@@ -113,63 +108,18 @@ pub(crate) fn unpack(steps: &Steps, version: &str, deb: &Path, folder: &Path) ->
 }
 
 /// Returns a mirror of apt's configuration in `etc`: the first one whose path is Debian's, or else
-/// the first one. Other sources (of vendors, of security updates) have the component too.
-fn mirror_of_machine(etc: &Path) -> Option<Mirror> {
-    let mut mirrors = mirrors(etc);
-    let of_debian = mirrors
-        .iter()
-        .position(|mirror| mirror.uri.trim_end_matches('/').rsplit('/').next() == Some("debian"));
-    (!mirrors.is_empty()).then(|| mirrors.swap_remove(of_debian.unwrap_or(0)))
-}
-
-/// Returns all mirrors with a component `main`.
-fn mirrors(etc: &Path) -> Vec<Mirror> {
-    let mut files = vec![etc.join("sources.list")];
-    files.extend(entries(&etc.join("sources.list.d")).unwrap_or_default());
-    let mut mirrors = Vec::new();
-    for file in files {
-        let Ok(text) = fs::read_to_string(&file) else { continue };
-        match file.extension().and_then(|end| end.to_str()) {
-            Some("sources") => mirrors.extend(text.split("\n\n").filter_map(deb822)),
-            Some("list") => mirrors.extend(text.lines().filter_map(one_line)),
-            _ => {}
-        }
-    }
-    mirrors
-}
-
-/// Parses a paragraph of a `.sources` file.
-fn deb822(paragraph: &str) -> Option<Mirror> {
-    let field = |name: &str| {
-        paragraph.lines().find_map(|line| {
-            let (key, value) = line.split_once(':')?;
-            key.eq_ignore_ascii_case(name).then(|| value.trim())
-        })
-    };
-    let has = |name: &str, word: &str| {
-        field(name).is_some_and(|value| value.split_whitespace().any(|other| other == word))
-    };
-    if !has("Types", "deb") || !has("Components", "main") || has("Enabled", "no") {
-        return None;
-    }
-    Some(Mirror {
-        uri: field("URIs")?.split_whitespace().next()?.to_owned(),
-        signed_by: field("Signed-By").filter(|key| key.starts_with('/')).map(str::to_owned),
-    })
-}
-
-/// Parses a line of a `.list` file.
-fn one_line(line: &str) -> Option<Mirror> {
-    let rest = line.split('#').next()?.trim().strip_prefix("deb ")?.trim_start();
-    let (options, rest) = match rest.strip_prefix('[') {
-        Some(rest) => rest.split_once(']')?,
-        None => ("", rest),
-    };
-    let mut words = rest.split_whitespace();
-    let uri = words.next()?.to_owned();
-    words.skip(1).find(|&component| component == "main")?;
-    let signed_by = options.split_whitespace().find_map(|o| o.strip_prefix("signed-by="));
-    Some(Mirror { uri, signed_by: signed_by.map(str::to_owned) })
+/// the first one. Other sources (of vendors, of security updates) have the component `main` too.
+fn mirror_of_machine(etc: &Path) -> Result<String> {
+    let mut apt = child::command("apt-get");
+    apt.arg("-o")
+        .arg(format!("Dir::Etc={}", etc.display()))
+        .args(["indextargets", "--no-release-info"]);
+    let targets =
+        child::whole(apt.args(["--format", "$(COMPONENT) $(REPO_URI)", "Created-By: Packages"]))?;
+    let mirrors = || targets.lines().filter_map(|line| line.strip_prefix("main "));
+    let of_debian = mirrors().find(|uri| uri.trim_end_matches('/').ends_with("/debian"));
+    let mirror = of_debian.or_else(|| mirrors().next());
+    mirror.map(str::to_owned).with_context(|| format!("{}: no source with main", etc.display()))
 }
 
 #[cfg(test)]
@@ -195,34 +145,44 @@ mod tests {
         assert_eq!(suites_from("bookworm"), ["bookworm"]);
     }
 
-    #[test]
-    fn debian_s_mirror_is_taken_and_not_a_vendor_s_that_is_named_first() {
+    /// Returns the mirror of a configuration with these files.
+    fn mirror(files: &[(&str, &str)]) -> Option<String> {
         let etc = tempfile::tempdir().expect("a folder");
         let parts = etc.path().join("sources.list.d");
         fs::create_dir(&parts).expect("a folder");
-        fs::write(parts.join("a.list"), "deb http://vendor/apt x main\n").expect("a file");
-        fs::write(parts.join("b.list"), "deb http://m/debian-security x main\n").expect("a file");
-        let uri = || mirror_of_machine(etc.path()).map(|mirror| mirror.uri);
-        assert_eq!(uri().as_deref(), Some("http://vendor/apt"));
-        fs::write(parts.join("c.list"), "deb http://m/debian/ x main\n").expect("a file");
-        assert_eq!(uri().as_deref(), Some("http://m/debian/"));
+        for (name, text) in files {
+            fs::write(parts.join(name), text).expect("a file");
+        }
+        mirror_of_machine(etc.path()).ok()
+    }
+
+    fn has_apt() -> bool {
+        Path::new("/usr/bin/apt-get").exists() || !becalm_testing::skipped("no apt-get")
     }
 
     #[test]
-    fn both_forms_of_a_source_give_the_mirror_and_its_key() {
-        let mirror = |key: Option<&str>| {
-            Some(Mirror { uri: "http://m/debian".into(), signed_by: key.map(str::to_owned) })
-        };
-        let text = "Types: deb\nURIs: http://m/debian\nSuites: x\nComponents: main contrib\n\
-            Signed-By: /k.gpg\n";
-        assert_eq!(deb822(text), mirror(Some("/k.gpg")));
-        assert_eq!(deb822(&text.replace("main", "universe")), None);
-        assert_eq!(one_line("deb http://m/debian x main"), mirror(None));
-        assert_eq!(
-            one_line("deb [arch=a signed-by=/k] http://m/debian x main"),
-            mirror(Some("/k"))
-        );
-        assert_eq!(one_line("# deb http://m/debian x main"), None);
-        assert_eq!(one_line("deb-src http://m/debian x main"), None);
+    fn debian_s_mirror_is_taken_and_not_a_vendor_s_that_is_named_first() {
+        if !has_apt() {
+            return;
+        }
+        let vendor = ("a.list", "deb http://vendor/apt x main\n");
+        let security = ("b.list", "deb http://m/debian-security x main\n");
+        assert_eq!(mirror(&[vendor, security]).as_deref(), Some("http://vendor/apt/"));
+        let debian = ("c.list", "deb http://m/debian/ x main\n");
+        assert_eq!(mirror(&[vendor, security, debian]).as_deref(), Some("http://m/debian/"));
+    }
+
+    #[test]
+    fn both_forms_of_a_source_give_the_mirror() {
+        if !has_apt() {
+            return;
+        }
+        let text = "Types: deb\nURIs: http://m/debian\nSuites: x\nComponents: main contrib\n";
+        assert_eq!(mirror(&[("a.sources", text)]).as_deref(), Some("http://m/debian/"));
+        assert_eq!(mirror(&[("a.sources", &text.replace("main", "universe"))]), None);
+        let line = |line: &str| mirror(&[("a.list", line)]);
+        assert_eq!(line("deb http://m/debian x main\n").as_deref(), Some("http://m/debian/"));
+        assert_eq!(line("# deb http://m/debian x main\n"), None);
+        assert_eq!(line("deb-src http://m/debian x main\n"), None);
     }
 }
