@@ -6,11 +6,12 @@ use std::io::{Read, Seek};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use becalm_host::child::status_within;
 
-/// Time limit of a run, after which it is killed.
+/// Time limit of a short run, after which it is killed, and of any run.
 const LIMIT: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Result of a run.
 #[derive(Debug)]
@@ -23,7 +24,7 @@ pub(crate) struct Finished {
     pub(crate) stderr: String,
 }
 
-/// Creates a command without the variables that affect the loader, in English and without input.
+/// Creates a command without the variables that affect the loader, in English.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -32,7 +33,7 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
             command.env_remove(&name);
         }
     }
-    command.env("LC_ALL", "C").stdin(Stdio::null());
+    command.env("LC_ALL", "C");
     command
 }
 
@@ -41,13 +42,17 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
 /// # Errors
 /// Returns an error if the command cannot be started, or runs longer than a minute and is killed.
 pub(crate) fn finish(command: &mut Command) -> Result<Finished> {
+    finish_within(command, LIMIT)
+}
+
+fn finish_within(command: &mut Command, limit: Duration) -> Result<Finished> {
     let name = command.get_program().to_string_lossy().into_owned();
     // Files, unlike pipes, are never full, and end although a process that is left behind has them open.
     let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
-    command.stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
+    command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
     let mut child = command.spawn().with_context(|| format!("cannot run {name}"))?;
-    let Some(status) = status_within(&mut child, LIMIT)? else {
-        bail!("{name} did not end within {} s", LIMIT.as_secs());
+    let Some(status) = status_within(&mut child, limit)? else {
+        bail!("{name} did not end within {} s", limit.as_secs());
     };
     let text = |mut file: File| -> Result<String> {
         let mut bytes = Vec::new();
@@ -63,25 +68,19 @@ pub(crate) fn finish(command: &mut Command) -> Result<Finished> {
 /// # Errors
 /// Returns the errors of [`finish`], and an error with the output if the command fails.
 pub(crate) fn succeed(command: &mut Command) -> Result<String> {
-    let run = finish(command)?;
-    if !run.status.success() {
-        bail!("{command:?}: {}: {}", run.status, run.stderr.trim());
-    }
-    Ok(run.stdout)
+    succeed_within(command, LIMIT)
 }
 
-/// Runs a command that succeeds, however long it takes, and returns its standard output.
+/// Does the same as [`succeed`], however long the command takes.
 ///
 /// # Errors
-/// Returns an error if the command cannot be started, and an error with the output if it fails.
+/// Returns the errors of [`succeed`].
 pub(crate) fn whole(command: &mut Command) -> Result<String> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let done = command.stdin(Stdio::null()).output();
-    let done = done.with_context(|| format!("cannot run {name}"))?;
-    let [stdout, stderr] =
-        [&done.stdout, &done.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-    if !done.status.success() {
-        bail!("{name}: {}: {}", done.status, format!("{stdout}{stderr}").trim());
-    }
+    succeed_within(command, LONGEST)
+}
+
+fn succeed_within(command: &mut Command, limit: Duration) -> Result<String> {
+    let Finished { status, stdout, stderr } = finish_within(command, limit)?;
+    ensure!(status.success(), "{command:?}: {status}: {}", format!("{stdout}{stderr}").trim());
     Ok(stdout)
 }

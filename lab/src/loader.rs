@@ -1,8 +1,9 @@
 //! Runs the real loader and parses its list of objects.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result};
 
 use crate::child;
 
@@ -21,12 +22,7 @@ pub(crate) struct Listed {
 /// # Errors
 /// Returns an error if the loader cannot be run or rejects the object.
 pub(crate) fn list(loader: &Path, object: &Path) -> Result<Vec<Listed>> {
-    let run = child::finish(child::command(loader).arg("--list").arg(object))?;
-    if !run.status.success() {
-        let said = format!("{}{}", run.stdout, run.stderr);
-        bail!("the loader refuses {}: {}", object.display(), said.trim());
-    }
-    Ok(parse(&run.stdout))
+    listed(child::command(loader).arg("--list").arg(object))
 }
 
 /// Does the same as [`list`] by starting the program itself with `LD_TRACE_LOADED_OBJECTS`, so that
@@ -35,11 +31,11 @@ pub(crate) fn list(loader: &Path, object: &Path) -> Result<Vec<Listed>> {
 /// # Errors
 /// Returns the errors of [`list`].
 pub(crate) fn trace(program: &Path) -> Result<Vec<Listed>> {
-    let run = child::finish(child::command(program).env("LD_TRACE_LOADED_OBJECTS", "1"))?;
-    if !run.status.success() {
-        bail!("{} does not load: {}", program.display(), run.stderr.trim());
-    }
-    Ok(parse(&run.stdout))
+    listed(child::command(program).env("LD_TRACE_LOADED_OBJECTS", "1"))
+}
+
+fn listed(command: &mut Command) -> Result<Vec<Listed>> {
+    Ok(parse(&child::succeed(command).context("the loader refuses it")?))
 }
 
 /// Parses the loader's list, which has lines of `name => path (address)`, `name => not found` and

@@ -10,7 +10,7 @@ use crate::mount_namespace::{Bind, MountNamespace};
 
 use crate::compare::apply::{Done, GRAIN, Site, apply, revert};
 use crate::compare::kind::Kind;
-use crate::compare::tree::{Entry, copy_tree, entries, link_tree};
+use crate::compare::tree::{Entries, What, copy_tree, entries, link_tree};
 use becalm_lib::compare::import::check_room;
 use becalm_lib::compare::program::{Program, found};
 
@@ -48,7 +48,7 @@ pub(super) struct Changes {
 pub(super) struct Stock {
     /// Directory of the copies.
     pub tree: PathBuf,
-    entries: Vec<Entry>,
+    entries: Entries,
     /// Bytes of all copies.
     pub bytes: u64,
     /// Directory with the state that undo restores: the copies without earlier edits by becalm.
@@ -63,7 +63,7 @@ impl Stock {
     pub(super) fn copy(program: &Program, below: &Path) -> Result<Self> {
         let mut bytes = 0;
         for package in &program.packages {
-            bytes += entries(package)?.iter().map(|entry| entry.bytes).sum::<u64>();
+            bytes += entries(package)?.values().map(|(_, bytes)| bytes).sum::<u64>();
         }
         check_room(below, bytes)?;
         let tree = below.join("stock");
@@ -206,46 +206,38 @@ impl Column {
 /// Returns the first difference between two trees, or `None` if they are equal.
 fn difference(original: &Path, tree: &Path) -> Result<Option<String>> {
     let (before, now) = (entries(original)?, entries(tree)?);
-    let is_known = |entry: &&Entry| before.binary_search_by(|e| e.path.cmp(&entry.path)).is_ok();
-    if let Some(more) = now.iter().find(|entry| !is_known(entry)) {
-        return Ok(Some(format!("{} is left", more.path.display())));
+    if let Some(more) = now.keys().find(|path| !before.contains_key(*path)) {
+        return Ok(Some(format!("{} is left", more.display())));
     }
-    for old in &before {
-        let Ok(at) = now.binary_search_by(|entry| entry.path.cmp(&old.path)) else {
-            return Ok(Some(format!("{} is gone", old.path.display())));
-        };
-        let new = &now[at];
-        // Both trees link to the same inodes, so only replaced files have to be read.
-        if (old.ino, &old.target) == (new.ino, &new.target) || old.is_dir && new.is_dir {
-            continue;
-        }
+    for (path, (old, _)) in &before {
         let read = |root: &Path| {
-            let path = root.join(&old.path);
+            let path = root.join(path);
             std::fs::read(&path).with_context(|| path.display().to_string())
         };
-        let is_file = |entry: &Entry| entry.target.is_none() && !entry.is_dir;
-        if !is_file(old) || !is_file(new) || read(original)? != read(tree)? {
-            return Ok(Some(format!("{} differs", old.path.display())));
+        let same = match now.get(path) {
+            None => return Ok(Some(format!("{} is gone", path.display()))),
+            // Both trees link to the same inodes, so only replaced files have to be read.
+            Some((new, _)) if new == old => true,
+            Some((What::File(_), _)) if matches!(old, What::File(_)) => {
+                read(original)? == read(tree)?
+            }
+            Some(_) => false,
+        };
+        if !same {
+            return Ok(Some(format!("{} differs", path.display())));
         }
     }
     Ok(None)
 }
 
-/// Returns the differences between two states of a tree, both sorted by path.
-fn changes(before: &[Entry], after: &[Entry]) -> Changes {
-    let mut changes = Changes::default();
-    let sum = |entries: &[Entry]| -> i64 {
-        entries.iter().map(|entry| i64::try_from(entry.bytes).unwrap_or(i64::MAX)).sum()
-    };
-    changes.bytes = sum(after) - sum(before);
-    for entry in after.iter().filter(|entry| !entry.is_dir) {
-        match before.binary_search_by(|old| old.path.cmp(&entry.path)) {
-            Ok(at) => {
-                let old = &before[at];
-                let same = (old.ino, &old.target) == (entry.ino, &entry.target);
-                changes.changed += usize::from(!same);
-            }
-            Err(_) => changes.made += 1,
+/// Returns the differences between two states of a tree.
+fn changes(before: &Entries, after: &Entries) -> Changes {
+    let sum = |entries: &Entries| entries.values().map(|(_, bytes)| *bytes as i64).sum::<i64>();
+    let mut changes = Changes { bytes: sum(after) - sum(before), ..Changes::default() };
+    for (path, (now, _)) in after.iter().filter(|(_, (what, _))| *what != What::Directory) {
+        match before.get(path) {
+            Some((old, _)) => changes.changed += usize::from(old != now),
+            None => changes.made += 1,
         }
     }
     changes

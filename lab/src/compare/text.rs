@@ -1,6 +1,7 @@
 //! The comparison for a reader at a terminal.
 
 use std::fmt::Write;
+use std::iter;
 
 use becalm_lib::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
 
@@ -36,26 +37,18 @@ fn part<'a>(
         let is_tried = cell.verdict != Some(Verdict::NotTried);
         footnotes.numbered(cell, if is_tried { &cell.text } else { "–" })
     };
-    let cells: Vec<Vec<String>> =
-        rows.iter().map(|row| row.cells.iter().map(&mut words).collect()).collect();
-    let title = rows.iter().map(|row| row.title.chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = comparison
-        .columns
-        .iter()
-        .enumerate()
-        .map(|(at, name)| {
-            let cells = cells.iter().filter_map(|row| row.get(at)).map(|text| text.chars().count());
-            cells.chain([name.chars().count()]).max().unwrap_or(0)
-        })
-        .collect();
-    let heading: Vec<String> =
-        comparison.columns.iter().zip(&widths).map(|(name, &w)| format!("{name:>w$}")).collect();
-    let _ = writeln!(text, "\n  {:title$}  {}", "", heading.join("  "));
-    for (row, cells) in rows.iter().zip(&cells) {
-        let _ = write!(text, "  {:title$}", row.title);
-        for (words, &width) in cells.iter().zip(&widths) {
-            let pad = " ".repeat(2 + width.saturating_sub(words.chars().count()));
-            let _ = write!(text, "{pad}{words}");
+    let names = iter::once(String::new()).chain(comparison.columns.iter().cloned());
+    let mut lines: Vec<Vec<String>> = vec![names.collect()];
+    for row in rows {
+        lines.push(iter::once(row.title.clone()).chain(row.cells.iter().map(&mut words)).collect());
+    }
+    let width = |at: usize| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..lines[0].len()).map(width).collect();
+    text.push('\n');
+    for line in &lines {
+        let _ = write!(text, "  {:1$}", line[0], widths[0]);
+        for (words, width) in line.iter().zip(&widths).skip(1) {
+            let _ = write!(text, "  {words:>width$}");
         }
         text.push('\n');
     }

@@ -1,5 +1,6 @@
 //! Trees of files: copied, measured and compared.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -37,50 +38,41 @@ fn copied(from: &Path, to: &Path, files: &str) -> Result<()> {
     child::whole(child::command("find").arg(to).args(writable)).map(drop)
 }
 
-/// One file of a tree, with the data that a comparison needs.
+/// The kind of a file of a tree. A regular file has its inode, because another inode is another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    /// Its path below the tree.
-    pub path: PathBuf,
-    /// Its inode: another inode is another file. 0 for a link, which is compared by its target.
-    pub ino: u64,
-    /// The target of a link.
-    pub target: Option<PathBuf>,
-    /// Its size on disk in bytes.
-    pub bytes: u64,
-    /// True for a directory.
-    pub is_dir: bool,
+pub(super) enum What {
+    Directory,
+    File(u64),
+    Link(PathBuf),
 }
 
-/// Returns the entries of a tree, sorted by path.
+/// The files of a tree by their paths below it, each with its size in bytes. The size of a directory depends on
+/// the file system and does not count.
+pub(super) type Entries = BTreeMap<PathBuf, (What, u64)>;
+
+/// Returns the entries of a tree.
 ///
 /// # Errors
 /// Returns an error if a directory cannot be read.
-pub(super) fn entries(root: &Path) -> Result<Vec<Entry>> {
-    let mut all = Vec::new();
-    let mut left = vec![PathBuf::new()];
+pub(super) fn entries(root: &Path) -> Result<Entries> {
+    let mut all = Entries::new();
+    let mut left = vec![root.to_owned()];
     while let Some(dir) = left.pop() {
-        let here = root.join(&dir);
-        let named = || here.display().to_string();
-        for entry in fs::read_dir(&here).with_context(named)? {
-            let name = entry.with_context(named)?.file_name();
-            let found = entry_of(&here.join(&name), dir.join(&name));
-            let found = found.with_context(|| here.join(&name).display().to_string())?;
-            if found.is_dir {
-                left.push(found.path.clone());
-            }
-            all.push(found);
+        for entry in fs::read_dir(&dir).with_context(naming(&dir))? {
+            let path = entry.with_context(naming(&dir))?.path();
+            let found = entry_of(&path).with_context(naming(&path))?;
+            left.extend((found.0 == What::Directory).then(|| path.clone()));
+            all.insert(path.strip_prefix(root)?.to_owned(), found);
         }
     }
-    all.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(all)
 }
 
-fn entry_of(file: &Path, path: PathBuf) -> io::Result<Entry> {
+fn entry_of(file: &Path) -> io::Result<(What, u64)> {
     let about = file.symlink_metadata()?;
-    // The size of a directory depends on the file system; only its entries count.
-    let bytes = if about.is_dir() { 0 } else { about.len() };
-    let target = about.is_symlink().then(|| file.read_link()).transpose()?;
-    let ino = if target.is_some() { 0 } else { about.ino() };
-    Ok(Entry { path, ino, target, bytes, is_dir: about.is_dir() })
+    Ok(match (about.is_dir(), about.is_symlink()) {
+        (true, _) => (What::Directory, 0),
+        (_, true) => (What::Link(file.read_link()?), about.len()),
+        _ => (What::File(about.ino()), about.len()),
+    })
 }

@@ -4,12 +4,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use rayon::prelude::*;
 
 use crate::child;
 use crate::import::write::joined;
-use crate::words::naming;
 
 /// A built program, which prints the sum of the numbers of its libraries.
 pub(super) struct Built {
@@ -69,16 +68,12 @@ fn program(file: &Path, libraries: &[PathBuf], run_path: Option<&[PathBuf]>) -> 
     compile(file, &source, &flags)
 }
 
-/// Compiles one C file. A rename puts the result in its place.
+/// Compiles one C source.
 fn compile(file: &Path, source: &str, flags: &[String]) -> Result<()> {
-    let dir = file.parent().context("a file without a directory")?;
-    let scratch = tempfile::Builder::new().prefix(".build-").tempdir_in(dir)?;
-    // The result has the source's name in it, so the name must not be random.
-    fs::write(scratch.path().join("source.c"), source)?;
-    let mut command = child::command(std::env::var_os("CC").unwrap_or_else(|| "cc".into()));
-    command.current_dir(scratch.path());
-    child::succeed(command.args(["-O1", "-o", "result", "source.c"]).args(flags))?;
-    fs::rename(scratch.path().join("result"), file).with_context(naming(file))
+    let script = r#"source=$1; shift; printf %s "$source" | ${CC:-cc} -O1 -x c - -x none -o "$@""#;
+    let mut shell = child::command("sh");
+    shell.args(["-euc", script, "sh", source]).arg(file).args(flags);
+    child::succeed(&mut shell).map(drop)
 }
 
 #[cfg(test)]

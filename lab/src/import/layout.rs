@@ -100,7 +100,6 @@ impl Layout {
             places.insert(original, place);
         }
         let loader = places.get(graph.loader.as_path()).context("no loader in the closure")?;
-        let links = links(graph, &places);
         let mut objects = Vec::new();
         for (original, source) in &graph.sources {
             if of_system(original) {
@@ -111,7 +110,11 @@ impl Layout {
                 placed.run_path.retain(|dir| dir.starts_with(store));
                 placed.interpreter = None;
             }
-            placed.links = links.get(original.as_path()).cloned().unwrap_or_default();
+            // Needed strings that differ from the name of the file.
+            let needs = graph.sources.values().flat_map(|source| &source.needs);
+            let of_it =
+                needs.filter(|(needed, file)| file == original && !placed.path.ends_with(needed));
+            placed.links = of_it.map(|(needed, _)| needed.clone()).collect();
             objects.push(placed);
         }
         objects.sort_by(|a, b| a.path.cmp(&b.path));
@@ -168,21 +171,6 @@ fn data(store: &Path, objects: &[Placed]) -> Result<Vec<(PathBuf, PathBuf)>> {
         }
     }
     Ok(links)
-}
-
-/// Returns the needed strings that differ from the name of the file found for them.
-fn links<'g>(
-    graph: &'g Graph,
-    places: &HashMap<&Path, PathBuf>,
-) -> HashMap<&'g Path, BTreeSet<String>> {
-    let mut links: HashMap<&Path, BTreeSet<String>> = HashMap::new();
-    for (needed, original) in graph.sources.values().flat_map(|source| &source.needs) {
-        let name = places[original.as_path()].file_name();
-        if name.is_some_and(|name| name != needed.as_str()) {
-            links.entry(original).or_default().insert(needed.clone());
-        }
-    }
-    links
 }
 
 fn placed(

@@ -48,50 +48,32 @@ pub(crate) fn run(args: &Scale) -> Result<()> {
         let index = store.with_file_name("index.so");
         let timed = |what: &[&str]| timed(becalm, &index, what);
         let text = store.to_str().context("a folder whose name is no text")?;
-        let made = timed(&[text, "--store", text])?;
+        let (seconds, peak, _) = timed(&[text, "--store", text])?;
         // The first update also reads files that had changed just before the index was made.
         timed(&["--update"])?;
-        let again = timed(&["--update"])?;
-        ensure!(again.said.contains("up to date"), "{}", again.said);
-        copy(&store.join("p0/bin"), &added.join("bin"))?;
-        let updated = timed(&["--update"])?;
+        let (again, _, said) = timed(&["--update"])?;
+        ensure!(said.contains("up to date"), "{said}");
+        fs::create_dir(&added)?;
+        child::succeed(Command::new("cp").arg("-r").args([&store.join("p0/bin"), &added]))?;
+        let (updated, _, said) = timed(&["--update"])?;
         let all = format!("{} for", grouped(files + survey::OF_A_PACKAGE));
-        ensure!(updated.said.contains(&all), "not {all}: {}", updated.said);
+        ensure!(said.contains(&all), "not {all}: {said}");
         println!(
-            "| {packages} | {files} | {:.1} | {} | {:.1} | {:.2} | {:.2} |",
-            made.seconds,
-            made.peak / 1000,
+            "| {packages} | {files} | {seconds:.1} | {} | {:.1} | {again:.2} | {updated:.2} |",
+            peak / 1000,
             fs::metadata(&index)?.len() as f64 / 1e6,
-            again.seconds,
-            updated.seconds,
         );
     }
     Ok(())
 }
 
-/// A run of becalm.
-struct Timed {
-    seconds: f64,
-    /// Peak of its resident memory, in kB.
-    peak: u64,
-    said: String,
-}
-
-fn timed(becalm: &Path, index: &Path, arguments: &[&str]) -> Result<Timed> {
+/// Returns the seconds of a run of becalm, the peak of its resident memory in kB, and its output.
+fn timed(becalm: &Path, index: &Path, arguments: &[&str]) -> Result<(f64, u64, String)> {
     let began = Instant::now();
     let mut command = Command::new(becalm);
     let said = child::whole(command.arg("index").args(arguments).arg("-o").arg(index))?;
     let seconds = began.elapsed().as_secs_f64();
     // The value is the largest of all children so far, so sizes are measured in ascending order.
     let peak = getrusage(UsageWho::RUSAGE_CHILDREN)?.max_rss().unsigned_abs();
-    Ok(Timed { seconds, peak, said })
-}
-
-fn copy(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        fs::copy(entry.path(), to.join(entry.file_name()))?;
-    }
-    Ok(())
+    Ok((seconds, peak, said))
 }

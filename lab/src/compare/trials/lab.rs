@@ -3,26 +3,22 @@
 use std::ffi::OsString;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::{Read, Seek};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::record::audit_log::{self, Bindings};
-use becalm_host::child::status_within;
 use bstr::ByteSlice;
 
+use crate::child;
 use crate::compare::apply::{GRAIN, last_line, plain};
 use crate::compare::tree::copy_tree;
 use crate::compare::trials::sources::{AUDIT, EMPTY, OBJECTS, OUTSIDE, Object, SHOW};
+use crate::stored::entries;
 use crate::words::naming;
 use becalm_lib::relocations;
 use becalm_lib::words::words_of_chain;
-
-/// Time limit of a start; all programs need less.
-const LIMIT: Duration = Duration::from_secs(20);
 
 /// The owner of the set-id program: the user `nobody`.
 const NOBODY: u32 = 65_534;
@@ -115,14 +111,12 @@ impl Lab {
     /// # Errors
     /// Returns an error if files cannot be removed or copied.
     pub(super) fn renew(&self) -> Result<()> {
-        for name in names(&self.store)? {
-            let package = self.store.join(name);
+        for package in entries(&self.store)? {
             fs::remove_dir_all(&package).with_context(naming(&package))?;
         }
         let _ = fs::remove_file(self.outside("later").join("libone.so.1"));
-        let golden = self.outside("golden");
-        for name in names(&golden)? {
-            copy_tree(&golden.join(&name), &self.store.join(&name))?;
+        for package in entries(&self.outside("golden"))? {
+            copy_tree(&package, &self.store.join(package.file_name().unwrap_or_default()))?;
         }
         self.give_away()?;
         // An index does not trust files that have changed within the grain of the clock.
@@ -313,7 +307,7 @@ impl Lab {
     pub(super) fn start(&self, mut command: Command) -> Result<Ran> {
         let log = tempfile::tempdir_in(&self.place).with_context(naming(&self.place))?;
         command.env("LD_DEBUG", "libs").env("LD_DEBUG_OUTPUT", log.path().join("log"));
-        let ran = self.run(command)?;
+        let ran = Self::run(command)?;
         Ok(Ran { tried: tried(log.path())?, ..ran })
     }
 
@@ -328,7 +322,7 @@ impl Lab {
         let set = command.get_envs().filter_map(|(name, value)| Some((name.into(), value?.into())));
         let (name, switches) = relocations::logged(&set.collect::<Vec<_>>(), &log);
         command.env(name, switches);
-        let ran = self.run(command)?;
+        let ran = Self::run(command)?;
         let (bound, symbols) = match audit_log::bindings(&fs::read(&log).unwrap_or_default()) {
             Some(Bindings::Applied { bound, relocations }) => (bound, relocations),
             _ => (0, 0),
@@ -336,17 +330,8 @@ impl Lab {
         Ok(Ran { bound, symbols, ..ran })
     }
 
-    fn run(&self, mut command: Command) -> Result<Ran> {
-        let mut out = tempfile::tempfile_in(&self.place).with_context(naming(&self.place))?;
-        let stdout = out.try_clone().with_context(naming(&self.place))?;
-        command.stdin(Stdio::null()).stdout(stdout).stderr(Stdio::null());
-        let program = PathBuf::from(command.get_program());
-        let mut child = command.spawn().with_context(naming(&program))?;
-        let ended = status_within(&mut child, LIMIT).with_context(naming(&program))?;
-        ended.context("did not end")?;
-        let mut text = String::new();
-        out.rewind().with_context(naming(&self.place))?;
-        out.read_to_string(&mut text).with_context(naming(&self.place))?;
+    fn run(mut command: Command) -> Result<Ran> {
+        let text = child::finish(&mut command)?.stdout;
         let after =
             |word: &'static str| text.lines().filter_map(move |line| line.strip_prefix(word));
         let value = after("value ").next().and_then(|number| number.parse().ok());
@@ -373,18 +358,10 @@ fn closure(object: &Object) -> Vec<&'static Object> {
     all
 }
 
-/// Returns the names in a folder.
-fn names(dir: &Path) -> Result<Vec<OsString>> {
-    let entries = fs::read_dir(dir).with_context(naming(dir))?;
-    let names = entries.map(|entry| Ok(entry?.file_name())).collect::<std::io::Result<_>>();
-    names.with_context(naming(dir))
-}
-
 /// Returns the paths that loaders wrote into a folder of logs.
 fn tried(logs: &Path) -> Result<Vec<String>> {
     let mut all = Vec::new();
-    for name in names(logs)? {
-        let file = logs.join(name);
+    for file in entries(logs)? {
         let text = fs::read_to_string(&file).with_context(naming(&file))?;
         let paths = text.lines().filter_map(|line| line.split_once("trying file="));
         all.extend(paths.map(|(_, path)| path.to_owned()));
