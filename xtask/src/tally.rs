@@ -19,10 +19,6 @@ impl Counts {
         more.0.iter().for_each(|(name, number)| self.add(name, *number));
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, usize)> {
-        self.0.iter().map(|(name, count)| (*name, *count))
-    }
-
     pub(crate) fn get(&self, name: &str) -> usize {
         self.0.get(name).copied().unwrap_or(0)
     }

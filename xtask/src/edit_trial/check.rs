@@ -11,7 +11,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, pod};
 
 use super::kind::{Kind, missing};
-use super::tally::What;
+use super::tally::{What, failed};
 
 /// An edited image.
 pub(super) struct Done {
@@ -25,9 +25,9 @@ pub(super) fn edited(original: &[u8], kind: &Kind) -> Result<Done, What> {
     let (patch, warnings) = match edit(original, &kind.edits) {
         Ok(edited) => (edited.patch, edited.warnings),
         Err(RewriteError::Invariant(rule)) => return Err(wrong("invariant", rule)),
-        Err(error) => return Err(What::Refused(variant(&error))),
+        Err(error) => return Err(("refused", variant(&error))),
     };
-    let patch = patch.ok_or(What::Nothing)?;
+    let patch = patch.ok_or_else(|| ("nothing", String::new()))?;
     let image = patch.applied_to(original);
     let image = image.as_slice();
     let view = elf::parse(image).map_err(|error| wrong("parses", error))?;
@@ -51,8 +51,8 @@ pub(super) fn edited(original: &[u8], kind: &Kind) -> Result<Done, What> {
     Ok(Done { image: image.to_vec(), table_moved })
 }
 
-fn wrong(rule: &'static str, what: impl ToString) -> What {
-    What::Failed(rule, what.to_string())
+fn wrong(rule: &str, what: impl ToString) -> What {
+    failed(rule, &what.to_string())
 }
 
 fn short(text: &str) -> String {

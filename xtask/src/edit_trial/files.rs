@@ -5,7 +5,6 @@ use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
 use becalm_core::elf::{self, ET_DYN, ET_EXEC};
 use becalm_host::{WalkOptions, find_objects};
 
@@ -17,38 +16,27 @@ pub(super) struct File {
     pub(super) path: PathBuf,
     /// Class, byte order and machine.
     pub(super) machine: String,
-    /// The foreign root that it belongs to.
-    pub(super) root: Option<PathBuf>,
 }
 
 /// Returns all files of the options, ordered by path.
-pub(super) fn find(options: &Options) -> Result<Vec<File>> {
-    let mut places: Vec<(PathBuf, Option<PathBuf>)> = Vec::new();
-    places.extend(options.usr.then(|| ("/usr".into(), None)));
-    places.extend(options.store.iter().map(|store| (store.clone(), None)));
-    for folder in &options.sysroots {
-        for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
-            let root = entry?.path();
-            places.extend(root.is_dir().then(|| (root.clone(), Some(root))));
-        }
-    }
+pub(super) fn find(options: &Options) -> Vec<File> {
+    let usr = options.usr.then(|| PathBuf::from("/usr"));
+    let places: Vec<PathBuf> = usr.into_iter().chain(options.store.iter().cloned()).collect();
     let mut seen = HashSet::new();
     let mut files = Vec::new();
-    for (folder, root) in places {
-        for found in find_objects(&[folder], WalkOptions::default()).objects {
-            if let Some(machine) = machine(&found.path).filter(|_| seen.insert(found.id)) {
-                files.push(File { path: found.path, machine, root: root.clone() });
-            }
+    for found in find_objects(&places, WalkOptions::default()).objects {
+        if let Some(machine) = machine(&found.path).filter(|_| seen.insert(found.id)) {
+            files.push(File { path: found.path, machine });
         }
     }
     files.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(match options.sample {
+    match options.sample {
         Some(count) if count < files.len() => {
             let step = files.len() as f64 / count.max(1) as f64;
             (0..count).map(|index| files[(index as f64 * step) as usize].clone()).collect()
         }
         _ => files,
-    })
+    }
 }
 
 /// Returns the class, byte order and machine of a program or library.

@@ -1,5 +1,5 @@
 //! Tries `becalm-rewrite` on many real files: every kind of edit on a copy of each ELF file of this
-//! machine, of lab stores and of foreign roots, compared with the original.
+//! machine and of lab stores, compared with the original.
 //!
 //! [`files`] finds the files, [`kinds`] has the edits, [`check`] compares the bytes with the
 //! original, [`tools`] runs `readelf`, the loader, `strip` and others, [`debugger`] runs `gdb`,
@@ -20,7 +20,7 @@ use anyhow::{Result, ensure};
 use crate::differential::verdicts;
 use crate::order_trial::step::bundle;
 use files::File;
-use tally::{Event, What};
+use tally::{Event, What, failed};
 
 /// Options of the trial.
 #[derive(clap::Args, Clone, Debug)]
@@ -31,9 +31,6 @@ pub struct Options {
     /// Every ELF file of a lab store.
     #[arg(long, value_name = "DIR")]
     store: Vec<PathBuf>,
-    /// Every ELF file of the foreign roots in a folder, loaded by the emulator if there is one.
-    #[arg(long, value_name = "DIR")]
-    sysroots: Vec<PathBuf>,
     /// Edit a copy of the files that this patchelf has bundled, as a wheel or a conda package has them.
     #[arg(long, value_name = "FILE")]
     patchelf: Option<PathBuf>,
@@ -49,10 +46,10 @@ pub struct Options {
 /// Edits, checks and prints. Returns false if anything failed.
 ///
 /// # Errors
-/// Returns an error if a folder cannot be read or the scratch folder cannot be created.
+/// Returns an error if the scratch folder cannot be created.
 pub fn run(options: &Options) -> Result<bool> {
     let scratch = tempfile::Builder::new().prefix("edit-trial").tempdir()?;
-    let files = files::find(options)?;
+    let files = files::find(options);
     println!("{} files", files.len());
     report_absent()?;
     let numbered: Vec<(usize, &File)> = files.iter().enumerate().collect();
@@ -60,7 +57,7 @@ pub fn run(options: &Options) -> Result<bool> {
         let dir = scratch.path().join(index.to_string());
         let mut events = Vec::new();
         if let Err(error) = one(options, index, file, &dir, &mut events) {
-            events.push(("-", What::Failed("harness", format!("{error:#}"))));
+            events.push(("-", failed("harness", &format!("{error:#}"))));
         }
         // The scratch folder is removed at the end, so a failure here does not matter.
         let _ = std::fs::remove_dir_all(&dir);
@@ -69,15 +66,12 @@ pub fn run(options: &Options) -> Result<bool> {
     Ok(tally::print(&events.into_iter().flatten().collect::<Vec<_>>()))
 }
 
-/// Returns an event of a file, which a failure names.
-fn event(file: &File, kind: &'static str, what: What) -> Event {
-    let what = match what {
-        What::Failed(rule, what) => {
-            What::Failed(rule, format!("{} {kind}: {rule}: {what}", file.path.display()))
-        }
-        what => what,
-    };
-    Event { machine: file.machine.clone(), kind, what }
+/// Returns an event of a file, which a failure names on its second line.
+fn event(file: &File, kind: &'static str, (column, mut text): What) -> Event {
+    if column == "failed" {
+        text = format!("{text}\n  {}", file.path.display());
+    }
+    Event { machine: file.machine.clone(), kind, what: (column, text) }
 }
 
 /// Prints which tools are not installed. Fails if `BECALM_REQUIRE_ALL` is 1.
@@ -103,8 +97,8 @@ fn one(
         let copy = dir.join("bundled");
         std::fs::write(&copy, &original)?;
         if !bundle(patchelf, &copy)? {
-            let refused = What::Refused("patchelf refuses it".to_owned());
-            events.extend([("patchelf", What::Tried), ("patchelf", refused)]);
+            let refused = ("refused", "patchelf refuses it".to_owned());
+            events.extend([("patchelf", tried()), ("patchelf", refused)]);
             return Ok(());
         }
         original = std::fs::read(&copy)?;
@@ -113,16 +107,21 @@ fn one(
     let mut bench = tools::Bench::new(file, &original, dir, slow)?;
     for kind in kinds::of(&original, &bench) {
         let mut add = |what| events.push((kind.name, what));
-        add(What::Tried);
+        add(tried());
         match check::edited(&original, &kind) {
             Ok(done) => {
-                add(What::Added(done.image.len() - original.len(), done.table_moved));
+                let column = if done.table_moved { "moved" } else { "in place" };
+                add((column, (done.image.len() - original.len()).to_string()));
                 let complaints = bench.complaints(&done, &kind)?.into_iter();
-                complaints.for_each(|(rule, what)| add(What::Failed(rule, what)));
+                complaints.for_each(|(rule, what)| add(failed(rule, &what)));
             }
             Err(what) => add(what),
         }
     }
-    events.extend(bench.runs.iter().map(|(tool, count)| ("-", What::Ran(tool, count))));
+    events.extend(bench.runs.into_iter().map(|tool| ("-", ("ran", tool.to_owned()))));
     Ok(())
+}
+
+fn tried() -> What {
+    ("tried", String::new())
 }

@@ -17,7 +17,6 @@ use super::debugger::{self, Stop};
 use super::files::File;
 use super::kind::{Kind, missing};
 use crate::root::{self, Loader};
-use crate::tally::Counts;
 
 /// A broken rule and the evidence.
 pub(super) type Complaint = (&'static str, String);
@@ -41,8 +40,8 @@ pub(super) struct Bench {
     /// The state of the original in gdb, if gdb runs here and is requested.
     stop: Option<Stop>,
     slow: bool,
-    /// Number of edited files on which each tool was run.
-    pub(super) runs: Counts,
+    /// The tools, each once for an edited file on which it was run.
+    pub(super) runs: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,8 +55,7 @@ struct Listing {
 impl Bench {
     pub(super) fn new(file: &File, original: &[u8], dir: &Path, slow: bool) -> Result<Self> {
         let name = PathBuf::from(file.path.file_name().context("a file without a name")?);
-        // A file without an emulator is not listed.
-        let of_file = |view| root::loader(&file.path, &view, file.root.as_deref()).ok().flatten();
+        let of_file = |view| root::loader(&file.path, &view, None).ok().flatten();
         let mut bench = Self {
             dir: dir.to_owned(),
             name,
@@ -66,13 +64,13 @@ impl Bench {
             listed: None,
             stop: None,
             slow,
-            runs: Counts::default(),
+            runs: Vec::new(),
         };
         let control = bench.put("control", original)?;
         bench.warnings = warnings(&control, slow)?;
         bench.listed = bench.list(&control)?.filter(|listing| !listing.objects.is_empty());
         let is_program = elf::parse(original).is_ok_and(|view| view.interpreter.is_some());
-        if slow && is_program && file.root.is_none() {
+        if slow && is_program {
             bench.stop = debugger::stop(&control);
         }
         Ok(bench)
@@ -107,7 +105,7 @@ impl Bench {
         if let Some(new) = warnings(&edited, self.slow)?.difference(&self.warnings).next() {
             found.push(("readelf", new.clone()));
         }
-        self.runs.add("readelf", 1);
+        self.runs.push("readelf");
         found.extend(self.loads(&edited, kind)?.map(|what| ("loader", what)));
         if self.slow {
             found.extend(self.debugged(&edited, kind).map(|what| ("gdb", what)));
@@ -127,7 +125,7 @@ impl Bench {
     fn debugged(&mut self, edited: &Path, kind: &Kind) -> Option<String> {
         // gdb passes a path to the loader at which the kernel does not find the interpreter.
         let before = self.stop.clone().filter(|_| kind.same_set && kind.name != "interpreter")?;
-        self.runs.add("gdb", 1);
+        self.runs.push("gdb");
         match debugger::stop(edited) {
             Some(after) if after == before => None,
             after => Some(format!("{before:?} before, {after:?} after")),
@@ -139,7 +137,7 @@ impl Bench {
             return Ok(None);
         };
         let before = before.clone();
-        self.runs.add("loader", 1);
+        self.runs.push("loader");
         if after.crashed && !before.crashed {
             return Ok(Some("the loader crashed".to_owned()));
         }
@@ -178,7 +176,7 @@ impl Bench {
             let Some(said_before) = said_before else { continue };
             let listed = self.list(&out)?.map(|listing| listing.objects);
             let after = run(edited)?;
-            self.runs.add(tool, 1);
+            self.runs.push(tool);
             if !after.status.success() {
                 found.push((tool, last_line(&after)));
                 continue;
@@ -212,7 +210,7 @@ impl Bench {
             Ok(text.lines().map(without_number).collect())
         };
         let before = lines(&control)?;
-        self.runs.add("eu-elflint", 1);
+        self.runs.push("eu-elflint");
         // eu-elflint does not know a note of that owner, and expects an address in DT_AUDIT.
         let known = ["No errors", "owner name 'NixOS'", "AUDIT value must point"];
         let fine = |line: &str| known.iter().any(|known| line.contains(known));
@@ -272,8 +270,6 @@ impl Listing {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let folder = folder.display().to_string();
         let mut listing = Self { crashed: output.status.signal().is_some(), ..Self::default() };
-        // An exit code above 128 is how an emulator reports a signal.
-        listing.crashed |= output.status.code().is_some_and(|code| code > 128);
         for line in text.lines().map(str::trim).filter(|line| is_object(line)) {
             let line = line.split(" (0x").next().unwrap_or_default().replace(&folder, "DIR");
             let (name, path) = match line.split_once(" => ") {
