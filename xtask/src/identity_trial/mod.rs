@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use clap::Args;
 
-use self::scene::{FLAT, Image, OTHER, Scene};
+use self::scene::{FLAT, OTHER, Scene};
 
 /// Options of the trial.
 #[derive(Args)]
@@ -30,15 +30,15 @@ pub struct Options {
 type Row = (&'static str, fn(&Scene) -> Result<()>);
 
 const ROWS: [Row; 12] = [
-    ("an ext4 file system is attached to another device", |s| moved(s, Image::Ext4)),
-    ("an XFS file system is attached to another device", |s| moved(s, Image::Xfs)),
-    ("a squashfs image is attached to another device", |s| moved(s, Image::Squashfs)),
+    ("an ext4 file system is attached to another device", |s| moved(s, "ext4")),
+    ("an XFS file system is attached to another device", |s| moved(s, "xfs")),
+    ("a squashfs image is attached to another device", |s| moved(s, "squashfs")),
     ("a hard link to a bound library is made and removed", linked),
     ("a program and library without a build ID are bound", without_build_id),
     ("a library without a build ID is replaced inside its package", replaced),
     ("a package is made again with a library that is found first", made_again),
-    ("a squashfs image is replaced by its next version", |s| swapped(s, Image::Squashfs)),
-    ("an EROFS image is replaced by its next version", |s| swapped(s, Image::Erofs)),
+    ("a squashfs image is replaced by its next version", |s| swapped(s, "squashfs")),
+    ("an EROFS image is replaced by its next version", |s| swapped(s, "erofs")),
     ("a FUSE file system does not change the times of directories", fuse),
     ("an overlay adds a file to a package", overlay),
     ("a file system lists names without types", without_types),
@@ -65,7 +65,7 @@ pub fn run(options: &Options) -> Result<bool> {
 }
 
 /// The same image on another loop device.
-fn moved(scene: &Scene, kind: Image) -> Result<()> {
+fn moved(scene: &Scene, kind: &str) -> Result<()> {
     scene.tree(&scene.at("staging"), &[])?;
     let image = scene.image(kind, "image")?;
     let first = scene.attach(&image, None)?;
@@ -122,7 +122,7 @@ fn made_again(scene: &Scene) -> Result<()> {
 
 /// The next version has the same inodes, times and sizes of directories, on the same device and mount
 /// point, but a library that is found first.
-fn swapped(scene: &Scene, kind: Image) -> Result<()> {
+fn swapped(scene: &Scene, kind: &str) -> Result<()> {
     scene.tree(&scene.at("staging"), &[])?;
     let first = scene.image(kind, "first")?;
     let package = scene.at("staging").join(OTHER).join("lib");
@@ -193,7 +193,7 @@ fn overlay(scene: &Scene) -> Result<()> {
 
 fn without_types(scene: &Scene) -> Result<()> {
     scene.tree(&scene.at("staging"), &[])?;
-    let image = scene.image(Image::Ext4WithoutTypes, "image")?;
+    let image = scene.image("ext4-without-types", "image")?;
     scene.attach(&image, None)?;
     scene.index(&[&scene.store(), "--paths", "--program", &scene.program()])?;
     let absent = scene.at("mount").join(FLAT).join("lib/absent");

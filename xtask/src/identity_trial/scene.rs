@@ -35,16 +35,16 @@ const SOURCE: &str = "#include <stdio.h>
       if (n > 1) printf(\"%d\\n\", stat(a[1], &s) == 0);
       else printf(\"%d\\n\", x() + (*pointer != own)); }";
 
-/// The kinds of images.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Image {
-    Ext4,
-    /// Its directories do not have the types of files.
-    Ext4WithoutTypes,
-    Xfs,
-    Squashfs,
-    Erofs,
-}
+/// Makes an image $2 of the kind $1 of the tree $3. $4 is an empty directory.
+const IMAGE: &str = r#"
+case $1 in
+  ext4) mke2fs -q -t ext4 -O filetype -d "$3" "$2" 32M ;;
+  # Its directories do not have the types of files.
+  ext4-without-types) mke2fs -q -t ext4 -O ^filetype -d "$3" "$2" 32M ;;
+  squashfs) mksquashfs "$3" "$2" -all-time 0 -mkfs-time 0 -noappend ;;
+  erofs) mkfs.erofs -T0 -U 11111111-2222-3333-4444-555555555555 "$2" "$3" ;;
+  xfs) truncate -s 320M "$2"; mkfs.xfs -q "$2"; mount -o loop "$2" "$4"; cp -a "$3/." "$4"; umount "$4" ;;
+esac"#;
 
 /// A folder with a mount point, in which everything is unmounted in the end.
 pub(super) struct Scene {
@@ -137,32 +137,15 @@ impl Scene {
     }
 
     /// Makes an image of the staged tree.
-    pub(super) fn image(&self, kind: Image, name: &str) -> Result<PathBuf> {
+    pub(super) fn image(&self, kind: &str, name: &str) -> Result<PathBuf> {
         let image = self.at(name);
-        let (to, tree) = (text(&image), text(&self.at("staging")));
-        let (program, arguments): (&str, Vec<&str>) = match kind {
-            Image::Squashfs => {
-                let times = ["-all-time", "0", "-mkfs-time", "0", "-noappend"];
-                ("mksquashfs", [&[&*tree, &to], &times[..]].concat())
-            }
-            Image::Erofs => {
-                let uuid = "11111111-2222-3333-4444-555555555555";
-                ("mkfs.erofs", vec!["-T0", "-U", uuid, &to, &tree])
-            }
-            Image::Ext4 | Image::Ext4WithoutTypes => {
-                let features = if kind == Image::Ext4 { "filetype" } else { "^filetype" };
-                ("mke2fs", vec!["-q", "-t", "ext4", "-O", features, "-d", &tree, &to, "32M"])
-            }
-            Image::Xfs => {
-                succeed(Command::new("truncate").args(["-s", "320M"]).arg(&image))?;
-                succeed(Command::new("mkfs.xfs").arg("-q").arg(&image))?;
-                self.attach(&image, None)?;
-                succeed(Command::new("cp").args(["-a", &(tree + "/.")]).arg(self.at("mount")))?;
-                self.detach()?;
-                return Ok(image);
-            }
-        };
-        succeed(Command::new(program).args(arguments))?;
+        let mut shell = Command::new("sh");
+        shell.args(["-euc", IMAGE, "sh", kind]).args([
+            &image,
+            &self.at("staging"),
+            &self.at("mount"),
+        ]);
+        succeed(&mut shell)?;
         Ok(image)
     }
 

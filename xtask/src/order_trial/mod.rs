@@ -23,11 +23,9 @@ use rayon::prelude::*;
 
 use crate::root::{self, Loader};
 
-use self::step::{Step, Tools};
-
-use self::step::Step::{
-    Bundle, EuStrip, LlvmStrip, Note, Objcopy, Patchelf, PatchelfShrink, RunPath, Shrink,
-    SplitDebug, Strip,
+use self::step::{
+    BUNDLE, EU_STRIP, LLVM_STRIP, NOTE, OBJCOPY, PATCHELF, PATCHELF_SHRINK, RUN_PATH, SHRINK,
+    SPLIT_DEBUG, STRIP, Step, Tools, is_becalm, is_patchelf,
 };
 
 /// Options of the trial.
@@ -56,21 +54,21 @@ pub struct Options {
 /// The orders. In the last three steps of a build patchelf and strip come before becalm or after it. Of
 /// files that came from a wheel or a conda package, patchelf comes first, once or twice.
 const ORDERS: [&[Step]; 15] = [
-    &[RunPath, Note, Strip, RunPath, Strip],
-    &[Strip, RunPath, Note],
-    &[RunPath, Patchelf, Note],
-    &[Note, Patchelf, Strip, Note],
-    &[RunPath, PatchelfShrink, RunPath],
-    &[RunPath, Shrink, Note],
-    &[Note, Objcopy, Note],
-    &[Note, EuStrip, Note],
-    &[Note, SplitDebug, RunPath],
-    &[Patchelf, Strip, RunPath, Patchelf, Strip, Note],
-    &[Bundle, RunPath, Strip, Note],
-    &[Bundle, Note, LlvmStrip, RunPath],
-    &[Bundle, Patchelf, Note, Objcopy, RunPath],
-    &[Bundle, RunPath, EuStrip, Note],
-    &[Patchelf, Bundle, Note, Strip, SplitDebug],
+    &[RUN_PATH, NOTE, STRIP, RUN_PATH, STRIP],
+    &[STRIP, RUN_PATH, NOTE],
+    &[RUN_PATH, PATCHELF, NOTE],
+    &[NOTE, PATCHELF, STRIP, NOTE],
+    &[RUN_PATH, PATCHELF_SHRINK, RUN_PATH],
+    &[RUN_PATH, SHRINK, NOTE],
+    &[NOTE, OBJCOPY, NOTE],
+    &[NOTE, EU_STRIP, NOTE],
+    &[NOTE, SPLIT_DEBUG, RUN_PATH],
+    &[PATCHELF, STRIP, RUN_PATH, PATCHELF, STRIP, NOTE],
+    &[BUNDLE, RUN_PATH, STRIP, NOTE],
+    &[BUNDLE, NOTE, LLVM_STRIP, RUN_PATH],
+    &[BUNDLE, PATCHELF, NOTE, OBJCOPY, RUN_PATH],
+    &[BUNDLE, RUN_PATH, EU_STRIP, NOTE],
+    &[PATCHELF, BUNDLE, NOTE, STRIP, SPLIT_DEBUG],
 ];
 
 /// Tries the orders on all files. Returns false if a file is damaged.
@@ -85,21 +83,22 @@ pub fn run(options: &Options) -> Result<bool> {
         let mut tried = Vec::new();
         for turn in 0..options.orders.min(ORDERS.len()) {
             let order = ORDERS[(number * options.orders + turn) % ORDERS.len()];
-            if options.patchelf.is_none() && order.iter().any(|step| step.is_patchelf()) {
+            if options.patchelf.is_none() && order.iter().any(|step| is_patchelf(*step)) {
                 continue;
             }
             let copy = scratch.path().join(format!("{number}-{turn}"));
             let trial = Trial::new(options, file, &copy)?;
             let mut outcome = trial.run(order)?;
             // A file that the other tools damage by themselves says nothing of becalm.
-            let others: Vec<Step> = order.iter().copied().filter(|it| !it.is_becalm()).collect();
+            let others: Vec<Step> = order.iter().copied().filter(|it| !is_becalm(*it)).collect();
             if outcome.is_err() && trial.is_damaged_by(&others, file)? {
                 outcome = Ok("damaged without becalm".to_owned());
             }
             tried.push(match outcome {
                 Ok(kind) => (kind, None),
                 Err(what) => {
-                    let damage = format!("{} {order:?}: {what}", file.display());
+                    let steps = order.iter().map(|step| step.0).collect::<Vec<_>>().join(" ");
+                    let damage = format!("{} {steps}: {what}", file.display());
                     ("damaged".to_owned(), Some(damage))
                 }
             });
@@ -181,18 +180,18 @@ impl<'a> Trial<'a> {
             let before = fs::read(self.copy)?;
             let done = self.tools.make(step, self.copy)?;
             if !done && fs::read(self.copy)? != before {
-                return Ok(Err(format!("{step:?} failed and changed the file")));
+                return Ok(Err(format!("{} failed and changed the file", step.0)));
             }
-            refused |= !done && step.is_becalm();
+            refused |= !done && is_becalm(step);
             // A tool that changes nothing leaves becalm's record in place.
             let after = fs::read(self.copy)?;
-            if done && !step.is_becalm() && after != before {
+            if done && !is_becalm(step) && after != before {
                 before_becalm = after;
             }
             // An emulated loader is slow: it lists the file after the last step only.
             let is_seen = self.options.sysroot.is_none() || number + 1 == order.len();
             if is_seen && self.see().as_ref() != Some(&expected) {
-                return Ok(Err(format!("another list after {step:?}")));
+                return Ok(Err(format!("another list after {}", step.0)));
             }
         }
         let undo = Command::new(&self.options.becalm).arg("undo").arg(self.copy).output()?;

@@ -1,50 +1,47 @@
 //! One step of an order: an edit of becalm or a run of another tool.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use becalm_core::elf::ObjectView;
 use bstr::ByteSlice;
 
 use crate::root;
 
-/// One step of an order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// becalm writes a run path.
-    RunPath,
-    /// becalm adds a directory to the run path and writes a note.
-    Note,
-    /// becalm shrinks the run path.
-    Shrink,
-    /// `strip`.
-    Strip,
-    /// `objcopy --strip-debug`.
-    Objcopy,
-    /// `objcopy --only-keep-debug`, `--strip-all` and `--add-gnu-debuglink`.
-    SplitDebug,
-    /// `eu-strip`.
-    EuStrip,
-    /// `llvm-strip`.
-    LlvmStrip,
-    /// As auditwheel and conda-build do: `patchelf` writes names and a long run path, and the start of each
-    /// directory is then replaced by a shorter one, with NULs at the end of the string.
-    Bundle,
-    /// `patchelf --add-rpath`.
-    Patchelf,
-    /// `patchelf --shrink-rpath`.
-    PatchelfShrink,
+/// One step of an order: its name, and the line of a shell that makes it. The line's first argument is the file, and
+/// variables name the tools.
+pub(super) type Step = (&'static str, &'static str);
+
+/// becalm writes a run path.
+pub(super) const RUN_PATH: Step =
+    ("RunPath", r#""$BECALM" elf --no-sync --add-rpath /becalm/one:/becalm/two "$1""#);
+/// becalm adds a directory to the run path and writes a note. Most files have no run path, and a note only with
+/// one.
+pub(super) const NOTE: Step =
+    ("Note", r#""$BECALM" elf --no-sync --add-rpath /becalm/lib --build-resolution-cache "$1""#);
+/// becalm shrinks the run path.
+pub(super) const SHRINK: Step = ("Shrink", r#""$BECALM" elf --no-sync --shrink-rpath "$1""#);
+pub(super) const STRIP: Step = ("Strip", r#""$STRIP" "$1""#);
+pub(super) const OBJCOPY: Step = ("Objcopy", r#""$OBJCOPY" --strip-debug "$1""#);
+pub(super) const SPLIT_DEBUG: Step = (
+    "SplitDebug",
+    r#"trap 'rm -f "$1.debug"' EXIT; "$OBJCOPY" --only-keep-debug "$1" "$1.debug"
+    "$OBJCOPY" --strip-all --add-gnu-debuglink="$1.debug" "$1""#,
+);
+pub(super) const EU_STRIP: Step = ("EuStrip", r#"eu-strip "$1""#);
+pub(super) const LLVM_STRIP: Step = ("LlvmStrip", r#"llvm-strip "$1""#);
+/// [`bundle`], whose line only says that it needs patchelf.
+pub(super) const BUNDLE: Step = ("Bundle", "$PATCHELF");
+pub(super) const PATCHELF: Step = ("Patchelf", r#""$PATCHELF" --add-rpath /patchelf "$1""#);
+pub(super) const PATCHELF_SHRINK: Step = ("PatchelfShrink", r#""$PATCHELF" --shrink-rpath "$1""#);
+
+pub(super) fn is_becalm(step: Step) -> bool {
+    step.1.contains("$BECALM")
 }
 
-impl Step {
-    pub(super) fn is_becalm(self) -> bool {
-        matches!(self, Self::RunPath | Self::Note | Self::Shrink)
-    }
-
-    pub(super) fn is_patchelf(self) -> bool {
-        matches!(self, Self::Patchelf | Self::PatchelfShrink | Self::Bundle)
-    }
+pub(super) fn is_patchelf(step: Step) -> bool {
+    step.1.contains("$PATCHELF")
 }
 
 /// Returns the name of a tool for an object: that of its machine, or LLVM's.
@@ -70,41 +67,19 @@ impl Tools<'_> {
     /// Makes a step. Returns false if the tool refused the file.
     ///
     /// # Errors
-    /// Returns an error if the tool cannot be run.
+    /// Returns an error if the shell cannot be run, or there is no tool.
     pub(super) fn make(&self, step: Step, copy: &Path) -> Result<bool> {
-        let (becalm, patchelf) = (self.becalm, self.patchelf.unwrap_or(Path::new("false")));
-        let (program, arguments): (&Path, &[&str]) = match step {
-            Step::RunPath => {
-                (becalm, &["elf", "--no-sync", "--add-rpath", "/becalm/one:/becalm/two"])
-            }
-            // Most files have no run path, and a note only with one.
-            Step::Note => {
-                let note = "--build-resolution-cache";
-                (becalm, &["elf", "--no-sync", "--add-rpath", "/becalm/lib", note])
-            }
-            Step::Shrink => (becalm, &["elf", "--no-sync", "--shrink-rpath"]),
-            Step::Strip => (Path::new(&self.strip), &[]),
-            Step::Objcopy => (Path::new(&self.objcopy), &["--strip-debug"]),
-            Step::SplitDebug => return self.split_debug(copy),
-            Step::EuStrip => (Path::new("eu-strip"), &[]),
-            Step::LlvmStrip => (Path::new("llvm-strip"), &[]),
-            Step::Bundle => return bundle(patchelf, copy),
-            Step::Patchelf => (patchelf, &["--add-rpath", "/patchelf"]),
-            Step::PatchelfShrink => (patchelf, &["--shrink-rpath"]),
-        };
-        succeeds(Command::new(program).args(arguments).arg(copy))
-    }
-
-    fn split_debug(&self, copy: &Path) -> Result<bool> {
-        let debug: PathBuf = copy.with_extension("debug");
-        let mut keep = Command::new(&self.objcopy);
-        keep.arg("--only-keep-debug").arg(copy).arg(&debug);
-        let mut split = Command::new(&self.objcopy);
-        split.arg("--strip-all");
-        split.arg(format!("--add-gnu-debuglink={}", debug.display())).arg(copy);
-        let done = succeeds(&mut keep)? && succeeds(&mut split)?;
-        let _ = std::fs::remove_file(debug);
-        Ok(done)
+        let patchelf = self.patchelf.unwrap_or(Path::new("false"));
+        if step == BUNDLE {
+            return bundle(patchelf, copy);
+        }
+        let mut shell = Command::new("sh");
+        shell.args(["-euc", step.1, "sh"]).arg(copy).env("BECALM", self.becalm);
+        shell.env("PATCHELF", patchelf).env("STRIP", &self.strip).env("OBJCOPY", &self.objcopy);
+        let status = shell.output()?.status;
+        // The shell's status if a program is not found.
+        ensure!(status.code() != Some(127), "{step:?}: not installed");
+        Ok(status.success())
     }
 }
 
@@ -114,7 +89,8 @@ const PREFIX: &str =
 /// The prefix that replaces it.
 const INSTALLED: &str = "/opt/env";
 
-/// Edits a file as tools do that bundle libraries or move them to another prefix.
+/// Edits a file as auditwheel and conda-build do: `patchelf` writes names and a long run path, and the start of each
+/// directory is then replaced by a shorter one, with NULs at the end of the string.
 pub(crate) fn bundle(patchelf: &Path, copy: &Path) -> Result<bool> {
     let run_path = format!("{PREFIX}/lib:$ORIGIN/bundled.libs");
     for arguments in [["--set-soname", "libbundled-1a2b3c4d.so.1"], ["--set-rpath", &run_path]] {

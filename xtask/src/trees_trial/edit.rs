@@ -1,12 +1,10 @@
 //! The edits: each changes the tree through the mount, as a process on the same node does, or in the
 //! source below the mount, as another node does.
 
-use std::fs::{self, File, FileTimes, Metadata, Permissions};
-use std::io::Write;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, lchown, symlink};
+use std::fs::{self, File, FileTimes};
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::thread::sleep;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
@@ -22,8 +20,6 @@ const FEW: usize = 220;
 const RECENT: usize = 12;
 /// Entries of a directory that is removed with them.
 const MOST_REMOVED: usize = 8;
-/// Ending of a file that a link has taken the place of.
-const KEPT: &str = "kept";
 /// Name of a file or directory on its way to its own name.
 const NEW: &str = ".becalm-trial-new";
 
@@ -53,33 +49,62 @@ struct Edit<'a> {
 
 type Change = fn(&mut Edit<'_>) -> Result<Option<String>>;
 
-/// Kinds of edits. Each returns a description, or `None` if the tree has nothing to which it applies.
-const CHANGES: [Change; 24] = [
-    |edit| edit.overwrite(None, false),
-    |edit| edit.overwrite(None, true),
-    |edit| edit.overwrite(Some(20), true),
-    |edit| edit.append(),
-    |edit| edit.replace(true),
-    |edit| edit.replace(false),
-    |edit| edit.unlink(),
-    |edit| edit.create(),
-    |edit| edit.make_directory(),
+/// Edits that depend on the state of the tree. Each returns a description, or `None` if the tree has nothing to
+/// which it applies.
+const CHANGES: [Change; 6] = [
     |edit| edit.remove_directory(),
     |edit| edit.move_directory(),
     |edit| edit.swap_directories(),
     |edit| edit.retarget(),
-    |edit| edit.replace_by_link(),
     |edit| edit.restore_from_link(),
-    |edit| edit.chmod(),
-    |edit| edit.chown(),
-    |edit| edit.hard_link(),
-    |edit| edit.touch(),
-    |edit| edit.truncate(),
-    |edit| edit.copy_over(),
-    |edit| edit.sed(),
-    |edit| edit.move_over(),
     |edit| edit.file_or_directory(),
 ];
+
+/// An edit by a shell: its name, its arguments and its script. The arguments are a file (`f`), or one if there
+/// are many (`F`), or that or seldom a link (`u`), a directory (`d`), any entry (`e`), and a listed path that
+/// does not exist, whose parent is made (`a`).
+type Script = (&'static str, &'static str, &'static str);
+
+const SCRIPTS: [Script; 19] = [
+    CREATE,
+    ("mkdir", "a", r#"mkdir "$1""#),
+    ("overwrite", "f", r#"other "$1" "$1""#),
+    ("overwrite, with its time set back,", "f", r#"set_back "$1""#),
+    // With about the grain of the file system's clock between two.
+    ("overwrite many times", "f", r#"for n in $MANY; do set_back "$1"; sleep .00$n; done"#),
+    ("append to", "f", r#"printf '%200s' x >>"$1""#),
+    (
+        "replace by one of its size and time",
+        "f",
+        r#"cp -p "$1" "$NEW"; other "$1" "$NEW"; touch -r "$1" "$NEW"; mv -f "$NEW" "$1""#,
+    ),
+    ("replace", "f", r#"cp "$TEXT" "$NEW"; mv -f "$NEW" "$1""#),
+    ("unlink", "u", r#"rm -f "$1""#),
+    (
+        "replace by a link to it",
+        "f",
+        r#"case $1 in *.kept) exit;; esac; test ! -e "$1.kept" || exit 0
+         mv "$1" "$1.kept"; ln -s "${1##*/}.kept" "$1""#,
+    ),
+    ("chmod", "f", r#"chmod $MODE "$1""#),
+    ("chmod", "d", r#"chmod 1$MODE "$1""#),
+    ("chown", "e", r#"chown -h $OWNER:$OWNER "$1""#),
+    ("link", "fa", r#"ln "$1" "$2""#),
+    ("touch", "e", r#"touch -h -d "@$TIME" "$1""#),
+    ("truncate", "f", r#"truncate -s $(($(stat -c %s "$1") * $PART / 100)) "$1""#),
+    ("cp -p", "ff", r#"test "$1" -ef "$2" || cp -p "$1" "$2""#),
+    ("sed -i s/a/b/", "f", r#"sed -i s/a/b/ "$1""#),
+    ("rename over another file", "Ff", r#"mv -f "$1" "$2""#),
+];
+const CREATE: Script = ("create", "a", r#"cp "$TEXT" "$1""#);
+
+/// What scripts begin with. `other` writes other content of the size of a file into a file, and `set_back` does so
+/// and sets its time back.
+const WORDS: &str = r#"
+other() { tr a-z b-za <"$1" >"$TEXT"; dd if="$TEXT" of="$2" bs=1M conv=notrunc status=none; }
+set_back() { touch -r "$1" "$TEXT.time"; other "$1" "$1"; touch -r "$TEXT.time" "$1"; }
+NEW=$(dirname "$1")/$NAME
+"#;
 
 impl Editor {
     /// Makes one random edit; returns its description.
@@ -99,8 +124,11 @@ impl Editor {
             let tree = tree::walk(&self.source)?;
             let mut edit = Edit { editor: self, root, tree, rng };
             let done = match edit.of(Kind::File).len() < FEW && edit.rng.bool() {
-                true => edit.create(),
-                false => choice(&CHANGES, edit.rng)(&mut edit),
+                true => edit.script(CREATE),
+                false => match edit.rng.usize(..CHANGES.len() + SCRIPTS.len()) {
+                    at if at < CHANGES.len() => CHANGES[at](&mut edit),
+                    at => edit.script(SCRIPTS[at - CHANGES.len()]),
+                },
             };
             if let Some(done) = done.with_context(|| format!("an edit {place}"))? {
                 return Ok(format!("{place}: {done}"));
@@ -154,84 +182,42 @@ impl Edit<'_> {
         (!all.is_empty()).then(|| (*choice(&all, self.rng)).clone())
     }
 
-    /// Makes the parent of a path.
-    fn make_parent(&self, path: &Path) -> Result<()> {
-        let parent = path.parent().context("a parent")?;
-        fs::create_dir_all(self.at(parent)).with_context(|| shown(path))
-    }
-
-    /// Returns a file with its metadata.
-    fn file(&mut self) -> Result<Option<(PathBuf, Metadata)>> {
-        let Some(path) = self.any(Kind::File) else { return Ok(None) };
-        let facts = fs::symlink_metadata(self.at(&path)).with_context(|| shown(&path))?;
-        Ok(Some((path, facts)))
-    }
-
-    /// Writes other content of the same size into a file, and may set its time back. With `most`, does so
-    /// many times, with about the grain of the file system's clock between two.
-    fn overwrite(&mut self, most: Option<usize>, is_set_back: bool) -> Result<Option<String>> {
-        let Some((path, facts)) = self.file()? else { return Ok(None) };
-        let often = most.map(|most| self.rng.usize(2..most));
-        for _ in 0..often.unwrap_or(1) {
-            let file = File::options().write(true).open(self.at(&path)).context(shown(&path))?;
-            file.write_all_at(&text(facts.size() as usize, self.rng), 0)?;
-            if is_set_back {
-                set_modified(&file, facts.modified()?)?;
+    /// Makes an edit by a shell.
+    fn script(&mut self, (name, arguments, script): Script) -> Result<Option<String>> {
+        let mut paths = Vec::new();
+        for argument in arguments.chars() {
+            let has_few = self.of(Kind::File).len() < FEW;
+            let path = match argument {
+                'F' | 'u' if has_few => None,
+                'u' if self.rng.u8(..8) == 0 => self.any(Kind::Link),
+                'f' | 'F' | 'u' => self.any(Kind::File),
+                'd' => self.any(Kind::Directory),
+                'a' => self.absent(),
+                _ => Some(choice(&self.tree, self.rng).0.clone()),
+            };
+            let Some(path) = path else { return Ok(None) };
+            if argument == 'a' {
+                fs::create_dir_all(self.at(path.parent().context("a parent")?))?;
             }
-            if often.is_some() {
-                sleep(Duration::from_micros(self.rng.u64(..5000)));
-            }
+            paths.push(path);
         }
-        let times = often.map(|count| format!(" {count} times")).unwrap_or_default();
-        let how = if is_set_back { ", its time set back" } else { "" };
-        Ok(Some(format!("overwrite {}{times}{how}", shown(&path))))
-    }
-
-    fn append(&mut self) -> Result<Option<String>> {
-        let Some((path, _)) = self.file()? else { return Ok(None) };
-        let mut file = File::options().append(true).open(self.at(&path)).context(shown(&path))?;
-        let more = self.rng.usize(1..200);
-        file.write_all(&text(more, self.rng))?;
-        Ok(Some(format!("append to {}", shown(&path))))
-    }
-
-    /// Replaces a file by a new one; by one with the same size, mode and time if `is_alike`.
-    fn replace(&mut self, is_alike: bool) -> Result<Option<String>> {
-        let Some((path, facts)) = self.file()? else { return Ok(None) };
-        let new = path.with_file_name(NEW);
-        let length = if is_alike { facts.size() as usize } else { size(self.rng) };
-        fs::write(self.at(&new), text(length, self.rng)).context(shown(&path))?;
-        if is_alike {
-            fs::set_permissions(self.at(&new), facts.permissions())?;
-            let file = File::options().write(true).open(self.at(&new))?;
-            set_modified(&file, facts.modified()?)?;
-        }
-        fs::rename(self.at(&new), self.at(&path)).context(shown(&path))?;
-        let how = if is_alike { " by one of its size and time" } else { "" };
-        Ok(Some(format!("replace {}{how}", shown(&path))))
-    }
-
-    fn unlink(&mut self) -> Result<Option<String>> {
-        if self.of(Kind::File).len() < FEW {
-            return Ok(None);
-        }
-        let wanted = if self.rng.u8(..8) == 0 { Kind::Link } else { Kind::File };
-        let Some(path) = self.any(wanted) else { return Ok(None) };
-        fs::remove_file(self.at(&path)).context(shown(&path))?;
-        Ok(Some(format!("unlink {}", shown(&path))))
-    }
-
-    fn create(&mut self) -> Result<Option<String>> {
-        let Some(path) = self.absent() else { return Ok(None) };
-        self.make_parent(&path)?;
-        fs::write(self.at(&path), text(size(self.rng), self.rng)).context(shown(&path))?;
-        Ok(Some(format!("create {}", shown(&path))))
-    }
-
-    fn make_directory(&mut self) -> Result<Option<String>> {
-        let Some(path) = self.absent() else { return Ok(None) };
-        fs::create_dir_all(self.at(&path)).context(shown(&path))?;
-        Ok(Some(format!("mkdir {}", shown(&path))))
+        let new = self.editor.outside.with_file_name("text");
+        fs::write(&new, text(size(self.rng), self.rng))?;
+        let many: Vec<String> =
+            (0..self.rng.u8(2..20)).map(|_| self.rng.u8(..5).to_string()).collect();
+        let mode = format!("{:03o}", choice(&[0o000, 0o644, 0o755], self.rng));
+        let time = (self.rng.i64(-1_000_000..1_700_000_000), self.rng.u32(..1_000_000_000));
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-euc", &format!("{WORDS}{script}"), "sh"])
+            .args(paths.iter().map(|it| self.at(it)));
+        shell.env("TEXT", new).env("NAME", NEW).env("MANY", many.join(" ")).env("MODE", mode);
+        shell.env("OWNER", choice(&[0, NOBODY], self.rng).to_string());
+        shell.env("TIME", format!("{}.{:09}", time.0, time.1));
+        shell.env("PART", (self.rng.u8(..2) * self.rng.u8(..100)).to_string());
+        succeed(&mut shell)?;
+        let paths: Vec<String> = paths.iter().map(|path| shown(path)).collect();
+        Ok(Some(format!("{name} {}", paths.join(" and "))))
     }
 
     fn remove_directory(&mut self) -> Result<Option<String>> {
@@ -320,17 +306,6 @@ impl Edit<'_> {
         Ok(Some(format!("let {} lead to {}", shown(&path), shown(&target))))
     }
 
-    fn replace_by_link(&mut self) -> Result<Option<String>> {
-        let Some(path) = self.any(Kind::File) else { return Ok(None) };
-        let kept = kept(&path);
-        if self.kind(&kept).is_some() || path.extension().is_some_and(|it| it == KEPT) {
-            return Ok(None);
-        }
-        fs::rename(self.at(&path), self.at(&kept)).context(shown(&path))?;
-        symlink(kept.file_name().unwrap_or_default(), self.at(&path)).context(shown(&path))?;
-        Ok(Some(format!("replace {} by a link to it", shown(&path))))
-    }
-
     fn restore_from_link(&mut self) -> Result<Option<String>> {
         let links = self.of(Kind::Link);
         let of_kept = links.iter().filter(|path| self.kind(&kept(path)) == Some(Kind::File));
@@ -341,78 +316,6 @@ impl Edit<'_> {
         let path = *choice(&of_kept, self.rng);
         fs::rename(self.at(&kept(path)), self.at(path)).context(shown(path))?;
         Ok(Some(format!("replace the link {} by its file", shown(path))))
-    }
-
-    fn chmod(&mut self) -> Result<Option<String>> {
-        let is_directory = self.rng.u8(..5) == 0;
-        let (wanted, modes) = match is_directory {
-            true => (Kind::Directory, [0o700, 0o755, 0o1777]),
-            false => (Kind::File, [0o000, 0o644, 0o755]),
-        };
-        let Some(path) = self.any(wanted) else { return Ok(None) };
-        let mode = *choice(&modes, self.rng);
-        fs::set_permissions(self.at(&path), Permissions::from_mode(mode)).context(shown(&path))?;
-        Ok(Some(format!("chmod {mode:03o} {}", shown(&path))))
-    }
-
-    fn chown(&mut self) -> Result<Option<String>> {
-        let (path, _) = choice(&self.tree, self.rng).clone();
-        let owner = Some(*choice(&[0, NOBODY], self.rng));
-        lchown(self.at(&path), owner, owner).context(shown(&path))?;
-        Ok(Some(format!("chown {}", shown(&path))))
-    }
-
-    fn hard_link(&mut self) -> Result<Option<String>> {
-        let (Some(file), Some(new)) = (self.any(Kind::File), self.absent()) else {
-            return Ok(None);
-        };
-        self.make_parent(&new)?;
-        fs::hard_link(self.at(&file), self.at(&new)).context(shown(&new))?;
-        Ok(Some(format!("link {} to {}", shown(&new), shown(&file))))
-    }
-
-    fn touch(&mut self) -> Result<Option<String>> {
-        let (path, _) = choice(&self.tree, self.rng).clone();
-        let seconds = self.rng.i64(-1_000_000..1_700_000_000);
-        let date = format!("@{seconds}.{:09}", self.rng.u32(..1_000_000_000));
-        succeed(Command::new("touch").args(["-h", "-d", &date]).arg(self.at(&path)))?;
-        Ok(Some(format!("touch -d {date} {}", shown(&path))))
-    }
-
-    fn truncate(&mut self) -> Result<Option<String>> {
-        let Some((path, facts)) = self.file()? else { return Ok(None) };
-        let length = if self.rng.bool() { 0 } else { self.rng.u64(..=facts.size()) };
-        let file = File::options().write(true).open(self.at(&path)).context(shown(&path))?;
-        file.set_len(length)?;
-        Ok(Some(format!("truncate {} to {length} bytes", shown(&path))))
-    }
-
-    fn copy_over(&mut self) -> Result<Option<String>> {
-        let (Some((from, one)), Some((to, other))) = (self.file()?, self.file()?) else {
-            return Ok(None);
-        };
-        if one.ino() == other.ino() {
-            return Ok(None);
-        }
-        succeed(Command::new("cp").arg("-p").args([self.at(&from), self.at(&to)]))?;
-        Ok(Some(format!("cp -p {} {}", shown(&from), shown(&to))))
-    }
-
-    fn sed(&mut self) -> Result<Option<String>> {
-        let Some(path) = self.any(Kind::File) else { return Ok(None) };
-        succeed(Command::new("sed").args(["-i", "s/a/b/"]).arg(self.at(&path)))?;
-        Ok(Some(format!("sed -i s/a/b/ {}", shown(&path))))
-    }
-
-    fn move_over(&mut self) -> Result<Option<String>> {
-        let (Some(from), Some(to)) = (self.any(Kind::File), self.any(Kind::File)) else {
-            return Ok(None);
-        };
-        if self.of(Kind::File).len() < FEW {
-            return Ok(None);
-        }
-        fs::rename(self.at(&from), self.at(&to)).context(shown(&from))?;
-        Ok(Some(format!("rename {} over {}", shown(&from), shown(&to))))
     }
 
     /// Replaces a file by a directory, or an empty directory by a file.
@@ -459,7 +362,7 @@ fn set_modified(file: &File, time: SystemTime) -> Result<()> {
 
 /// Returns the path at which a file is kept while a link has its place.
 fn kept(path: &Path) -> PathBuf {
-    tree::with_ending(path, KEPT)
+    tree::with_ending(path, "kept")
 }
 
 fn shown(path: &Path) -> String {
