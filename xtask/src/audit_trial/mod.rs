@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use becalm_core::index::split;
-use becalm_host::index_store::Indexed;
 
 use crate::differential::verdicts;
 use crate::trace_differential::choose::{self, Trial};
@@ -83,7 +82,8 @@ fn run_root(root: &Path) -> Result<bool> {
 /// Makes the index of stores beside a module.
 fn files(stores: &[PathBuf], module: &Path, emulator: Option<PathBuf>) -> Result<Files> {
     let index = module.with_file_name("index.so");
-    describe(&make::index(stores, &[], module, &index)?);
+    let indexed = make::index(stores, &[], module, &index)?;
+    indexed.errors.iter().for_each(|error| println!("{error}"));
     Ok(Files { bare: bare(&index)?, index, emulator })
 }
 
@@ -110,24 +110,4 @@ fn compare(files: &Files, trials: &[Trial]) -> bool {
     let (_, clean) = tried::print(trials.iter().zip(verdicts).map(named));
     println!("{answers} questions answered, in one start of each");
     clean
-}
-
-fn describe(indexed: &Indexed) {
-    for machine in &indexed.machines {
-        let edges: usize = machine.index.objects.iter().map(|object| object.edges.len()).sum();
-        println!(
-            "{:?}: {} objects, {edges} answers, {} questions left, {} guards, {} directories",
-            machine.target,
-            machine.index.objects.len(),
-            machine.deferred(),
-            machine.index.conditions.len(),
-            machine.index.directories.len()
-        );
-        for (program, need) in &machine.static_tls {
-            println!("  static TLS: {program}: {need:?}, {:?}", need.tunable());
-        }
-    }
-    for error in &indexed.errors {
-        println!("{error}");
-    }
 }

@@ -36,7 +36,7 @@ pub(super) const PREDICTION: &str = "prediction";
 /// The program behaves differently.
 pub(super) const OUTPUT: &str = "output";
 /// The program's output varies untraced as well.
-pub(super) const VARIES: &str = "varies by itself";
+pub(super) const VARIES: &str = "varies";
 /// The program does not end by itself.
 pub(super) const NO_END: &str = "no end";
 /// The program could not be run, or its report could not be read.

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use becalm_core::cost::SearchCost;
-use becalm_core::observe::offenders::Offender;
 use becalm_core::observe::tally::Missed;
 use serde::Deserialize;
 use serde_json::Value;
@@ -16,24 +15,17 @@ use serde_json::Value;
 use super::text;
 use crate::command::{is_done_within, output};
 
+/// The arguments of a start with the index that plain `becalm run` makes.
+pub(super) const RUN: &[&str] = &["run", "--"];
 /// Time limit for making an index.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
-
-/// Kind of index for a start.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Calm {
-    Plain,
-    /// An index of the environment and its Python.
-    Index,
-    /// The index that plain `becalm run` makes.
-    Run,
-}
 
 /// Python in an environment.
 pub(super) struct Python {
     becalm: PathBuf,
     python: PathBuf,
-    index: PathBuf,
+    /// An index of the environment and its Python.
+    pub(super) index: PathBuf,
     /// Home of the user; becalm's own indexes are below it.
     home: PathBuf,
     record: PathBuf,
@@ -49,8 +41,6 @@ pub(super) struct Counted {
     pub(super) not_found: u64,
     /// The missing names.
     pub(super) missing: BTreeSet<String>,
-    /// Names that were found, with their requesters and their misses, most misses first.
-    pub(super) worst: Vec<(String, String, u64)>,
     /// Mapped files.
     pub(super) mapped: BTreeSet<String>,
 }
@@ -60,13 +50,6 @@ impl Counted {
     pub(super) fn found(&self) -> u64 {
         self.start + self.dlopen - self.not_found
     }
-}
-
-#[derive(Deserialize)]
-struct Needed {
-    #[serde(flatten)]
-    misses: Offender,
-    found: bool,
 }
 
 impl Python {
@@ -100,17 +83,21 @@ impl Python {
         Ok(String::from_utf8(self.ran(&line)?.stdout)?)
     }
 
-    /// Runs a statement twice: traced, and to read its mapped files.
-    pub(super) fn counted(&self, statement: &str, calm: Calm) -> Result<Counted> {
+    /// Runs a statement by becalm with these arguments, or plainly without any, twice: traced, and to read its
+    /// mapped files.
+    pub(super) fn counted(&self, statement: &str, by: &[&str]) -> Result<Counted> {
+        let mut before = Vec::new();
+        before.extend((!by.is_empty()).then_some(text(&self.becalm)?));
+        before.extend(by);
         // At the first start becalm makes an index, and Python writes its compiled files.
-        self.mapped(statement, calm)?;
-        if calm == Calm::Run {
+        self.mapped(statement, &before)?;
+        if by == RUN {
             self.wait_for_index()?;
         }
-        let mapped = self.mapped(statement, calm)?;
+        let mapped = self.mapped(statement, &before)?;
         let mut line =
             vec![text(&self.becalm)?, "trace", "--json", "-o", text(&self.record)?, "--"];
-        line.extend(self.calmed(calm)?);
+        line.extend(before);
         line.extend([text(&self.python)?, "-c", statement]);
         self.ran(&line)?;
         let record: Value = serde_json::from_slice(&fs::read(&self.record)?)?;
@@ -132,22 +119,11 @@ impl Python {
         Ok(())
     }
 
-    /// Returns the command line that starts a program with an index.
-    fn calmed(&self, calm: Calm) -> Result<Vec<&str>> {
-        Ok(match calm {
-            Calm::Plain => Vec::new(),
-            Calm::Index => vec![text(&self.becalm)?, "run", "--index", text(&self.index)?, "--"],
-            Calm::Run => vec![text(&self.becalm)?, "run", "--"],
-        })
-    }
-
     /// Returns the files that a statement has mapped, without becalm's own.
-    fn mapped(&self, statement: &str, calm: Calm) -> Result<BTreeSet<String>> {
+    fn mapped(&self, statement: &str, before: &[&str]) -> Result<BTreeSet<String>> {
         let statement =
             format!("{statement}\nfor line in open('/proc/self/maps'): print(line, end='')");
-        let mut line = self.calmed(calm)?;
-        line.extend([text(&self.python)?, "-c", &statement]);
-        let output = self.ran(&line)?;
+        let output = self.ran(&[before, &[text(&self.python)?, "-c", &statement]].concat())?;
         let maps = String::from_utf8_lossy(&output.stdout);
         let paths = maps.lines().filter_map(|line| Some(&line[line.find('/')?..]));
         let ours = |path: &&str| {
@@ -175,25 +151,13 @@ fn counted(image: &Value, mapped: BTreeSet<String>) -> Result<Counted> {
     let missed = Missed::deserialize(&opened["missed"])?;
     let dlopen = missed.opens + missed.stats;
     let found_misses = opened["found_misses"].as_u64().context("no found_misses")?;
-    let probes = opened["probes"].as_array().context("no probes")?;
-    let needed_by = |name: &str| {
-        let probe = probes.iter().find(|probe| probe["needed"] == name);
-        probe.and_then(|probe| probe["needed_by"].as_str()).unwrap_or_default().to_owned()
-    };
-    let needed: Vec<Needed> = Deserialize::deserialize(&opened["needed"])?;
-    let (found, missing): (Vec<Needed>, Vec<Needed>) =
-        needed.into_iter().partition(|needed| needed.found);
-    let worst = found.into_iter().map(|needed| {
-        let name = needed.misses.name.to_string();
-        let by = needed_by(&name);
-        (name, by, needed.misses.opens + needed.misses.stats)
-    });
+    let needed = opened["needed"].as_array().context("no needed strings")?.iter();
+    let missing = needed.filter(|needed| needed["found"] == false);
     Ok(Counted {
         start: SearchCost::deserialize(&image["storm"])?.misses(),
         dlopen,
         not_found: dlopen - found_misses,
-        worst: worst.collect(),
-        missing: missing.into_iter().map(|needed| needed.misses.name.to_string()).collect(),
+        missing: missing.filter_map(|needed| Some(needed["name"].as_str()?.to_owned())).collect(),
         mapped,
     })
 }
