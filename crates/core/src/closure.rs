@@ -13,7 +13,7 @@ use thiserror::Error;
 use crate::elf::{Class, DependencyKind, ET_DYN, ET_EXEC, ElfError, Endian, Ident, ObjectView};
 use crate::fs::{Errno, FileSystem, OpenedFile};
 use crate::loader::load::{Answer, Load, LoadedObject, Reason, Resolution, Role, Start, Stop};
-use crate::loader::{Environment, GlibcVersion, Libc, LoaderFacts, glibc, musl};
+use crate::loader::{Environment, Libc, LoaderFacts, glibc, musl};
 use crate::probe::{LoggedProbe, Probe};
 
 /// Returned if a file has no closure.
@@ -210,7 +210,7 @@ pub fn resolve(
     Starts { fs, facts: facts.into(), environment, found: None }.resolve(subject, interpreter)
 }
 
-pub use glibc::{FoundBefore, GraphObject, LoadGraph, Scope};
+pub use glibc::FoundBefore;
 
 /// The starts of many programs with one loader and one environment. The result of a search is kept
 /// for the next program that needs the same object, so [`Closure::load`] lacks the probes of most
@@ -251,29 +251,13 @@ impl<'a> Starts<'a> {
     pub fn resolve(&self, subject: Subject, interpreter: &BStr) -> Result<Closure, ClosureError> {
         let start = self.start(&subject, interpreter)?;
         let load = match self.facts.libc {
-            Libc::Glibc(version) => self.process(&start, version).load(),
+            Libc::Glibc(version) => {
+                let Self { fs, facts, environment, found } = self;
+                glibc::Process::new(*fs, &start, version, facts, environment, *found).load()
+            }
             Libc::Musl => musl::load(self.fs, &start, &self.facts, self.environment),
         };
         Ok(Closure { subject, facts: Some(Arc::clone(&self.facts)), load })
-    }
-
-    /// Predicts the scope of a program's start alone, with the objects and searches of earlier
-    /// starts by the same facts and environment. Returns `None` if [`Starts::resolve`] must predict
-    /// the whole start.
-    #[must_use]
-    pub fn scope(
-        &self,
-        graph: &mut LoadGraph,
-        subject: &Subject,
-        interpreter: &BStr,
-    ) -> Option<Scope> {
-        let Libc::Glibc(version) = self.facts.libc else { return None };
-        let start = self.start(subject, interpreter).ok()?;
-        graph.scope(&|| self.process(&start, version))
-    }
-
-    fn process<'p>(&'p self, start: &'p Start, version: GlibcVersion) -> glibc::Process<'p> {
-        glibc::Process::new(self.fs, start, version, &self.facts, self.environment, self.found)
     }
 
     fn start(&self, subject: &Subject, interpreter: &BStr) -> Result<Start, ClosureError> {
@@ -338,18 +322,18 @@ impl Closure {
 
     /// Returns the probes with all their fields, in the loader's order.
     pub fn probes(&self) -> impl Iterator<Item = Probe> + '_ {
-        self.load.probes.iter().map(|logged| self.probe(&logged))
+        self.load.probes.iter().map(|logged| self.probe(logged))
     }
 
     /// Returns a probe of this closure with all its fields.
     #[must_use]
-    pub fn probe(&self, logged: &LoggedProbe<'_>) -> Probe {
+    pub fn probe(&self, logged: &LoggedProbe) -> Probe {
         let resolution = &self.load.resolutions[logged.resolution];
         Probe {
             needed_by: self.load.objects[resolution.needed_by].path.clone(),
             needed: resolution.needed.clone(),
             source: logged.source,
-            path: logged.path.to_owned(),
+            path: logged.path.clone(),
             call: logged.call,
             outcome: logged.outcome,
         }

@@ -1,6 +1,6 @@
 //! Counts the cost of a closure's search.
 
-use bstr::BStr;
+use bstr::{BStr, ByteSlice};
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
@@ -35,18 +35,18 @@ impl SearchCost {
     }
 
     /// Counts some of the probes of a start with this number of objects.
-    pub fn count<'a>(objects: usize, probes: impl Iterator<Item = LoggedProbe<'a>>) -> Self {
+    pub fn count<'a>(objects: usize, probes: impl Iterator<Item = &'a LoggedProbe>) -> Self {
         let mut storm = Self { objects: objects as u64, ..Self::default() };
         let mut dirs: FxHashSet<&BStr> = FxHashSet::default();
         for probe in probes {
             storm.probes += 1;
             // The current directory has an empty name.
-            if is_searched(probe.source, probe.dir, probe.path) {
-                dirs.insert(probe.dir);
+            if is_searched(probe.source, probe.dir(), probe.path.as_bstr()) {
+                dirs.insert(probe.dir());
             }
             storm.hits += u64::from(probe.outcome == Outcome::Hit);
             if probe.outcome.is_failed_call() {
-                storm.hwcaps_misses += u64::from(is_of_hwcaps(&probe));
+                storm.hwcaps_misses += u64::from(is_of_hwcaps(probe));
                 match probe.call {
                     Call::Open => storm.missed_opens += 1,
                     Call::Stat => storm.missed_stats += 1,
@@ -89,8 +89,8 @@ pub fn misses_by_object(load: &Load) -> Vec<u64> {
 
 /// Returns true for a probe of a hwcaps subdirectory of a search dir, or of a file in one.
 #[must_use]
-pub fn is_of_hwcaps(probe: &LoggedProbe<'_>) -> bool {
-    is_searched(probe.source, probe.dir, probe.path) && probe.is_in_subdirectory()
+pub fn is_of_hwcaps(probe: &LoggedProbe) -> bool {
+    is_searched(probe.source, probe.dir(), probe.path.as_bstr()) && probe.is_in_subdirectory()
 }
 
 pub(crate) fn is_searched(source: SearchSource, dir: &BStr, path: &BStr) -> bool {

@@ -149,28 +149,9 @@ impl Display for Outcome {
     }
 }
 
-/// The probes of one start in a compact form. A start can have thousands of probes, and a directory
-/// thousands of programs.
-#[derive(Clone, Debug, Default)]
-pub struct ProbeLog {
-    entries: Vec<Entry>,
-    paths: Vec<u8>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    resolution: u32,
-    path_at: u32,
-    path_len: u32,
-    dir_len: u32,
-    source: SearchSource,
-    call: Call,
-    outcome: Outcome,
-}
-
-/// One probe of a [`ProbeLog`].
-#[derive(Clone, Copy, Debug)]
-pub struct LoggedProbe<'a> {
+/// One probe of a start.
+#[derive(Clone, Debug)]
+pub struct LoggedProbe {
     /// Index of the resolution of the probe.
     pub resolution: usize,
     /// The rule that supplied the search dir.
@@ -180,18 +161,29 @@ pub struct LoggedProbe<'a> {
     /// The result.
     pub outcome: Outcome,
     /// The path in the system call.
-    pub path: &'a BStr,
-    /// The search dir of the path, without the hwcaps subdirectory and without a trailing slash. It is
-    /// empty if no directory was searched.
-    pub dir: &'a BStr,
+    pub path: BString,
+    /// The length of the search dir at the start of the path, with its slash if the path has it.
+    pub(crate) dir_len: usize,
 }
 
-impl LoggedProbe<'_> {
+impl LoggedProbe {
+    /// Returns the search dir of the path, without the hwcaps subdirectory and without a trailing slash. It
+    /// is empty if no directory was searched.
+    #[must_use]
+    pub fn dir(&self) -> &BStr {
+        // A `stat` has no trailing slash before glibc 2.38: both calls get the same name of the
+        // directory.
+        match &self.path[..self.dir_len.min(self.path.len())] {
+            [dir @ .., b'/'] if !dir.is_empty() => dir.as_bstr(),
+            dir => dir.as_bstr(),
+        }
+    }
+
     /// Returns true for a probe of a hwcaps subdirectory of its search dir, or of a file in one. An empty
     /// `dir` is the current directory, or means that no directory was searched.
     #[must_use]
     pub(crate) fn is_in_subdirectory(&self) -> bool {
-        let Self { path, dir, .. } = self;
+        let (path, dir) = (&self.path, self.dir());
         let below = match path.strip_prefix(dir.as_bytes()) {
             Some(below) if !dir.is_empty() => below.trim_start_with(|c| c == '/'),
             // A relative path starts with the subdirectory of the current directory.
@@ -202,81 +194,6 @@ impl LoggedProbe<'_> {
             Call::Open => below.contains(&b'/'),
             Call::Stat => !below.is_empty(),
         }
-    }
-}
-
-/// Returned if the log is full. No real start makes so many probes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogFull;
-
-impl ProbeLog {
-    /// The limit on probes. Only crafted files make a start with more.
-    const MAX_PROBES: usize = 4_000_000;
-    /// The limit on the bytes of all paths.
-    const MAX_PATH_BYTES: usize = 512 << 20;
-
-    /// Adds a probe. The first `dir_len` bytes of `path` are the search dir.
-    ///
-    /// # Errors
-    /// Returns [`LogFull`] if the log has reached a limit.
-    pub fn push(
-        &mut self,
-        resolution: usize,
-        tried: (SearchSource, Call, Outcome),
-        path: &[u8],
-        dir_len: usize,
-    ) -> Result<(), LogFull> {
-        if self.entries.len() >= Self::MAX_PROBES
-            || self.paths.len() + path.len() > Self::MAX_PATH_BYTES
-        {
-            return Err(LogFull);
-        }
-        let narrow = |value: usize| u32::try_from(value).map_err(|_| LogFull);
-        // A `stat` has no trailing slash before glibc 2.38: both calls get the same name of the
-        // directory.
-        let dir_len = match path.get(..dir_len) {
-            Some([_, .., b'/']) => dir_len - 1,
-            _ => dir_len,
-        };
-        let (source, call, outcome) = tried;
-        self.entries.push(Entry {
-            resolution: narrow(resolution)?,
-            path_at: narrow(self.paths.len())?,
-            path_len: narrow(path.len())?,
-            dir_len: narrow(dir_len.min(path.len()))?,
-            source,
-            call,
-            outcome,
-        });
-        self.paths.extend_from_slice(path);
-        Ok(())
-    }
-
-    /// Returns the number of probes.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.entries.len()
-    }
-
-    /// Returns true if there are no probes.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
-    }
-
-    /// Returns the probes in the order of the loader.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = LoggedProbe<'_>> {
-        self.entries.iter().map(|entry| {
-            let path = &self.paths[entry.path_at as usize..][..entry.path_len as usize];
-            LoggedProbe {
-                resolution: entry.resolution as usize,
-                source: entry.source,
-                call: entry.call,
-                outcome: entry.outcome,
-                path: BStr::new(path),
-                dir: BStr::new(&path[..entry.dir_len as usize]),
-            }
-        })
     }
 }
 

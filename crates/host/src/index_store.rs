@@ -6,7 +6,6 @@
 mod bound;
 mod directories;
 mod fingerprints;
-mod graphs;
 mod machines;
 mod names;
 mod own_files;

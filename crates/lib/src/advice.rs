@@ -387,7 +387,7 @@ impl Forecast<'_> {
 pub(crate) fn store_of(named: &Stores, closure: &Closure) -> Option<BString> {
     let load = &closure.load;
     let missed = load.probes.iter().filter(|probe| probe.outcome.is_failed_call());
-    let mut dirs: Vec<&BStr> = missed.map(|probe| probe.dir).collect();
+    let mut dirs: Vec<&BStr> = missed.map(|probe| probe.dir()).collect();
     dirs.sort_unstable();
     dirs.dedup();
     let facts = closure.facts.as_ref()?;

@@ -64,8 +64,8 @@ impl Beside {
     /// Compares the two.
     #[must_use]
     pub fn of(attributed: &Attributed, closure: &Closure, scope: Scope) -> Self {
-        let model: Vec<LoggedProbe<'_>> = closure.load.probes.iter().collect();
-        let unseen = |at: usize, probe: &LoggedProbe<'_>| {
+        let model = &closure.load.probes;
+        let unseen = |at: usize, probe: &LoggedProbe| {
             Differing::new(How::Unobserved, at, closure.probe(probe), None)
         };
         let mut differences = Vec::new();

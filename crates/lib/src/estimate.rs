@@ -155,7 +155,7 @@ impl Machine {
     /// Times a failing open as the start makes them: the second one of a name.
     fn miss(closure: &Closure) -> f64 {
         let failed = closure.load.probes.iter().filter(|probe| probe.outcome.is_failed_call());
-        let dirs = failed.map(|probe| path_of(probe.path).parent().map(Path::to_owned));
+        let dirs = failed.map(|probe| path_of(probe.path.as_ref()).parent().map(Path::to_owned));
         let mut seen = FxHashSet::default();
         let dirs = dirs.map(Option::unwrap_or_default).filter(|dir| seen.insert(dir.clone()));
         let time = |dir: PathBuf| {

@@ -69,6 +69,25 @@ pub fn records(descriptor: &[u8]) -> impl Iterator<Item = Result<Record<'_>, Not
     })
 }
 
+/// Returns the answers of a complete note for a name, of the first record if it has two. They are empty
+/// if no record has the name. Returns `None` if the note is incomplete, or invalid at any place: a note
+/// that is half valid is not trusted, because the plain search is always correct.
+pub(crate) fn of_complete<'a>(
+    note: &'a [u8],
+    name: &BStr,
+    is_valid: fn(&Record<'_>) -> bool,
+) -> Option<Vec<Answer<'a>>> {
+    let note = Some(note).filter(|note| note.starts_with(COMPLETE))?;
+    let mut answers = None;
+    for record in records(note) {
+        let record = record.ok().filter(is_valid)?;
+        if record.needed == name {
+            answers.get_or_insert(record.answers);
+        }
+    }
+    Some(answers.unwrap_or_default())
+}
+
 fn answer(element: &[u8]) -> Result<Answer<'_>, NoteError> {
     match element.split_first() {
         Some((b'=', [])) => Err(NoteError::EmptyPath),

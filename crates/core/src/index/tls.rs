@@ -101,8 +101,7 @@ pub fn of_closure(closure: &Closure, files: &dyn SymbolFiles) -> StaticTls {
 }
 
 /// Returns the need of a start with these libraries, if it is small enough for any relocations.
-#[must_use]
-pub fn of_views<'a>(
+fn of_views<'a>(
     program: Option<&ObjectView>,
     libraries: impl Iterator<Item = &'a ObjectView>,
 ) -> Option<StaticTls> {

@@ -6,7 +6,7 @@ use bstr::BString;
 
 use crate::elf::{DependencyKind, ObjectView};
 use crate::fs::{FileId, OpenedFile};
-use crate::probe::{LogFull, ProbeLog, SearchSource};
+use crate::probe::{Call, LoggedProbe, Outcome, SearchSource};
 
 /// The program to start, and its interpreter.
 #[derive(Clone, Debug)]
@@ -42,7 +42,9 @@ pub struct Load {
     /// Bytes of the needed strings of [`Load::resolutions`].
     pub needed_bytes: usize,
     /// The probes, in order.
-    pub probes: ProbeLog,
+    pub probes: Vec<LoggedProbe>,
+    /// Bytes of the paths of [`Load::probes`].
+    pub path_bytes: usize,
     /// The package caches that the loader read, each once. The open of a package cache that
     /// exists is not counted as a probe.
     pub package_caches: Vec<BString>,
@@ -58,6 +60,31 @@ impl Load {
     pub(super) const MAX_RESOLUTIONS: usize = 100_000;
     /// The limit on the bytes of their needed strings, which may all be one long string of a file.
     pub(super) const MAX_NEEDED_BYTES: usize = 64 << 20;
+
+    /// The limit on probes. Only crafted files make a start with more.
+    const MAX_PROBES: usize = 4_000_000;
+    /// The limit on the bytes of their paths.
+    const MAX_PATH_BYTES: usize = 512 << 20;
+
+    /// Adds a probe. The first `dir_len` bytes of `path` are the search dir.
+    ///
+    /// # Errors
+    /// Returns [`LogFull`] if the load has reached a limit.
+    pub(super) fn probe(
+        &mut self,
+        resolution: usize,
+        (source, call, outcome): (SearchSource, Call, Outcome),
+        path: &[u8],
+        dir_len: usize,
+    ) -> Result<(), LogFull> {
+        self.path_bytes += path.len();
+        if self.probes.len() >= Self::MAX_PROBES || self.path_bytes > Self::MAX_PATH_BYTES {
+            return Err(LogFull);
+        }
+        let path = path.into();
+        self.probes.push(LoggedProbe { resolution, source, call, outcome, path, dir_len });
+        Ok(())
+    }
 
     /// Adds a resolution and returns its index. The caller sets its answer.
     ///
@@ -80,6 +107,10 @@ impl Load {
         Ok(index)
     }
 }
+
+/// Returned if a load has reached a limit. No real start does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogFull;
 
 /// One object of the load set.
 #[derive(Clone, Debug)]

@@ -27,12 +27,12 @@ use rustc_hash::FxHashMap;
 pub use self::paths::path_file;
 
 use self::paths::{BUFFER, NAME_MAX, PathDirs, RunPath, SYSTEM_PATH};
-use super::load::{Answer, Load, LoadedObject, Reason, Refusal, Role, Start, Stop};
+use super::load::{Answer, Load, LoadedObject, LogFull, Reason, Refusal, Role, Start, Stop};
 use super::{Environment, LoaderFacts};
 use crate::elf::{Class, DependencyKind, ET_DYN, ET_EXEC, ElfError, ObjectView};
 use crate::fs::{Errno, FileId, FileSystem, OpenedFile};
 use crate::path;
-use crate::probe::{Call, LogFull, Outcome, SearchSource};
+use crate::probe::{Call, Outcome, SearchSource};
 
 /// The names of the parts of the C library without `lib`: `reserved` of `load_library`.
 const RESERVED: [&[u8]; 7] = [b"c.", b"pthread.", b"rt.", b"m.", b"dl.", b"util.", b"xnet."];
@@ -384,7 +384,7 @@ impl<'a> Walk<'a> {
     ) -> Result<(), LogFull> {
         // The resolution in progress is the last one.
         let resolution = self.load.resolutions.len() - 1;
-        self.load.probes.push(resolution, (source, Call::Open, outcome), path, dir_len)
+        self.load.probe(resolution, (source, Call::Open, outcome), path, dir_len)
     }
 
     /// The rest of `load_library` after the open: finds the loaded object of the file, or adds a

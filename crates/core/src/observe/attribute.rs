@@ -34,8 +34,8 @@ pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
     // The open of a package cache that exists is not a probe.
     let read = &closure.load.package_caches;
     observed.retain(|attempt| attempt.outcome != Outcome::Hit || !read.contains(&attempt.path));
-    let model: Vec<LoggedProbe<'_>> = closure.load.probes.iter().collect();
-    let predicted = align(&observed, &model);
+    let model = &closure.load.probes;
+    let predicted = align(&observed, model);
     let probes: Vec<Probe> = observed
         .into_iter()
         .zip(&predicted)
@@ -46,10 +46,11 @@ pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
         .collect();
     let both = probes.iter().zip(&predicted);
     let counted = both.map(|(probe, index)| match index {
-        Some(index) => LoggedProbe { outcome: probe.outcome, ..model[*index] },
+        Some(index) => LoggedProbe { outcome: probe.outcome, ..model[*index].clone() },
         None => counted_alone(probe),
     });
-    let storm = SearchCost::count(closure.load.objects.len(), counted);
+    let counted: Vec<LoggedProbe> = counted.collect();
+    let storm = SearchCost::count(closure.load.objects.len(), counted.iter());
     Attributed { probes, predicted, storm }
 }
 
@@ -58,14 +59,15 @@ pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
 pub fn unpredicted(observed: &[Lookup]) -> Attributed {
     let attempts = observed.iter().filter(|lookup| lookup.by_loader).filter_map(Lookup::attempt);
     let probes: Vec<Probe> = attempts.map(unknown).collect();
-    let storm = SearchCost::count(0, probes.iter().map(counted_alone));
+    let counted: Vec<LoggedProbe> = probes.iter().map(counted_alone).collect();
+    let storm = SearchCost::count(0, counted.iter());
     Attributed { predicted: vec![None; probes.len()], probes, storm }
 }
 
 /// Only a predicted probe has a search dir, so that others do not count as hwcaps misses.
-fn counted_alone(probe: &Probe) -> LoggedProbe<'_> {
+fn counted_alone(probe: &Probe) -> LoggedProbe {
     let Probe { source, call, outcome, .. } = *probe;
-    LoggedProbe { resolution: 0, source, call, outcome, path: probe.path.as_ref(), dir: "".into() }
+    LoggedProbe { resolution: 0, source, call, outcome, path: probe.path.clone(), dir_len: 0 }
 }
 
 /// The number of steps in which the sequences must meet again after a difference.
@@ -73,50 +75,35 @@ const WINDOW: usize = 512;
 
 /// Returns the index of the predicted probe for each attempt. After a difference, the sequences
 /// continue at the nearest position where they are equal again.
-fn align(observed: &[Attempt], model: &[LoggedProbe<'_>]) -> Vec<Option<usize>> {
+fn align(observed: &[Attempt], model: &[LoggedProbe]) -> Vec<Option<usize>> {
     let mut indices = Vec::with_capacity(observed.len());
     let mut at = 0;
-    while indices.len() < observed.len() {
-        let here = indices.len();
-        let attempt = &observed[here];
-        if model.get(at).is_some_and(|probe| is_same(attempt, probe)) {
-            indices.push(Some(at));
-            at += 1;
-            continue;
+    while let [attempt, ..] = &observed[indices.len()..] {
+        let (left, rest) = (&observed[indices.len()..], model.get(at..).unwrap_or_default());
+        // The attempts to skip until the next prediction is made.
+        let extra = rest
+            .first()
+            .and_then(|probe| left.iter().take(WINDOW).position(|attempt| is_same(attempt, probe)));
+        // The predictions to skip until this attempt is predicted.
+        let most = extra.unwrap_or(WINDOW).max(1);
+        match rest.iter().take(most).position(|probe| is_same(attempt, probe)) {
+            Some(skipped) => {
+                at += skipped + 1;
+                indices.push(Some(at - 1));
+            }
+            None => indices.extend(std::iter::repeat_n(None, extra.unwrap_or(1))),
         }
-        // The sequences differ here: the nearest position where they agree again is taken.
-        let (skipped, extra) = meet(&observed[here..], model.get(at..).unwrap_or_default());
-        indices.extend(std::iter::repeat_n(None, extra));
-        at += skipped;
     }
     indices
 }
 
-/// Returns the fewest predictions and attempts to skip until the two agree again. Returns one attempt
-/// if they do not agree within the window.
-fn meet(observed: &[Attempt], model: &[LoggedProbe<'_>]) -> (usize, usize) {
-    let skipped = |most: usize| {
-        let mut ahead = model.iter().take(most).enumerate();
-        ahead.find(|(_, probe)| is_same(&observed[0], probe)).map(|(count, _)| count)
-    };
-    let extra = model.first().and_then(|probe| {
-        let mut ahead = observed.iter().take(WINDOW).enumerate();
-        ahead.find(|(_, attempt)| is_same(attempt, probe)).map(|(count, _)| count)
-    });
-    match (skipped(extra.unwrap_or(WINDOW)), extra) {
-        (Some(skipped), _) => (skipped, 0),
-        (None, Some(extra)) => (0, extra),
-        (None, None) => (0, 1),
-    }
-}
-
 /// Returns true for the same call on the same path. The outcome is not compared, because it does not
 /// depend on the requester.
-fn is_same(attempt: &Attempt, probe: &LoggedProbe<'_>) -> bool {
+fn is_same(attempt: &Attempt, probe: &LoggedProbe) -> bool {
     attempt.call == probe.call && attempt.path == probe.path
 }
 
-fn known(attempt: Attempt, probe: &LoggedProbe<'_>, closure: &Closure) -> Probe {
+fn known(attempt: Attempt, probe: &LoggedProbe, closure: &Closure) -> Probe {
     let resolution = &closure.load.resolutions[probe.resolution];
     Probe {
         needed_by: closure.load.objects[resolution.needed_by].path.clone(),

@@ -9,7 +9,7 @@ use crate::closure::Closure;
 use crate::cost::is_searched;
 use crate::lossy::lossy;
 use crate::path;
-use crate::probe::Call;
+use crate::probe::{Call, LoggedProbe};
 
 /// Misses of one cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,9 +77,9 @@ impl Offenders {
         let failed = load.probes.iter().filter(|probe| probe.outcome.is_failed_call());
         Self::charge(failed.map(|probe| {
             let resolution = &load.resolutions[probe.resolution];
-            let is_searched = is_searched(probe.source, probe.dir, probe.path);
+            let is_searched = is_searched(probe.source, probe.dir(), probe.path.as_bstr());
             Miss {
-                directory: is_searched.then_some(probe.dir),
+                directory: is_searched.then_some(probe.dir()),
                 needed: resolution.needed.as_ref(),
                 object: load.objects[resolution.needed_by].path.as_ref(),
                 call: probe.call,
@@ -120,7 +120,7 @@ impl Attributed {
     /// of its path. `closure` must be the argument of [`super::attribute()`].
     #[must_use]
     pub fn offenders(&self, closure: &Closure) -> Offenders {
-        let dirs: Vec<&BStr> = closure.load.probes.iter().map(|probe| probe.dir).collect();
+        let dirs: Vec<&BStr> = closure.load.probes.iter().map(LoggedProbe::dir).collect();
         let both = self.probes.iter().zip(&self.predicted);
         let failed = both.filter(|(probe, _)| probe.outcome.is_failed_call());
         Offenders::charge(failed.map(|(probe, index)| {

@@ -37,22 +37,8 @@ pub(super) struct Hashes {
 
 impl Hashes {
     pub(super) fn of(name: &[u8]) -> Self {
-        Self { gnu: gnu_hash(name), sysv: sysv_hash(name) }
+        Self { gnu: elf::gnu_hash(name), sysv: elf::hash(name) }
     }
-}
-
-/// Returns the hash of `DT_GNU_HASH` (glibc `_dl_new_hash`).
-pub(super) fn gnu_hash(name: &[u8]) -> u32 {
-    name.iter().fold(5381, |hash: u32, &byte| hash.wrapping_mul(33).wrapping_add(byte.into()))
-}
-
-/// Returns the hash of `DT_HASH` and of versions (gABI; glibc `_dl_elf_hash`).
-pub(super) fn sysv_hash(name: &[u8]) -> u32 {
-    name.iter().fold(0, |hash: u32, &byte| {
-        let hash = (hash << 4).wrapping_add(byte.into());
-        let top = hash & 0xf000_0000;
-        (hash ^ (top >> 24)) & !top
-    })
 }
 
 impl HashTable {
@@ -195,8 +181,8 @@ mod tests {
 
     #[test]
     fn hashes_are_those_of_the_specification() {
-        assert_eq!(gnu_hash(b"printf"), 0x156b_2bb8);
-        assert_eq!(sysv_hash(b"printf"), 0x0779_05a6);
-        assert_eq!(sysv_hash(b"GLIBC_ABI_DT_RELR"), 0xfd_0e42);
+        let printf = Hashes::of(b"printf");
+        assert_eq!((printf.gnu, printf.sysv), (0x156b_2bb8, 0x0779_05a6));
+        assert_eq!(Hashes::of(b"GLIBC_ABI_DT_RELR").sysv, 0xfd_0e42);
     }
 }

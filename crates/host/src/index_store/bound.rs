@@ -220,11 +220,6 @@ impl Work<'_> {
         };
         let environments: Vec<_> =
             environments.iter().map(|environment| (environment, FoundBefore::default())).collect();
-        let few = self.few(&files, facts, &environments, options.threshold, &paths);
-        let (few, paths): (Vec<_>, Vec<_>) =
-            paths.into_iter().zip(few).partition(|&(_, is_few)| is_few);
-        not_bound.extend(few.into_iter().map(|(path, _)| (path, NotBound::Few)));
-        let paths: Vec<BString> = paths.into_iter().map(|(path, _)| path).collect();
         for chunk in paths.chunks(CHUNK) {
             let of_some = |paths: &[BString]| {
                 let session = self.os.session();
@@ -272,14 +267,16 @@ fn predict(
     if load.resolutions.iter().any(|resolution| resolution.answer == Answer::Missing) {
         return Err(NotBound::Missing);
     }
+    // Most programs have few relocations, and binding takes longer than counting.
+    let (symbolic, relative) =
+        counts(load, files).ok_or_else(|| NotBound::Unsettled(path.clone()))?;
+    if threshold.is_missed(facts.libc, symbolic, relative) {
+        return Err(NotBound::Few);
+    }
     let bindings = symbols::bind(load, facts.libc, files, BindOptions::default());
     let bindings = bindings.map_err(|_| NotBound::Unsettled(path.clone()))?;
     if !bindings.missing_versions.is_empty() {
         return Err(NotBound::Missing);
-    }
-    let (symbolic, relative) = counts(&bindings);
-    if threshold.is_missed(facts.libc, symbolic, relative) {
-        return Err(NotBound::Few);
     }
     let undefined_function = undefined(&bindings)?;
     let relocations = u32::try_from(symbolic).unwrap_or(u32::MAX);
@@ -308,12 +305,15 @@ fn start_of(starts: &Starts<'_>, path: &BString) -> Option<Closure> {
     starts.resolve(subject, interpreter.as_ref()).ok()
 }
 
-/// Relocations with a symbol, and relative ones, of all objects.
-fn counts(bindings: &Bindings) -> (usize, usize) {
-    let symbolic = bindings.objects.iter().map(|object| object.symbolic().count()).sum();
-    let of_one = |symbols: &Arc<ObjectSymbols>| symbols.relocations.relative.len();
-    let relative = bindings.objects.iter().filter_map(|o| o.symbols.as_ref()).map(of_one).sum();
-    (symbolic, relative)
+/// Relocations with a symbol, and relative ones, of all objects. `None` if they cannot be read.
+fn counts(load: &Load, files: &Files) -> Option<(usize, usize)> {
+    let (mut symbolic, mut relative) = (0, 0);
+    for object in load.objects.iter().filter(|object| object.namespace == 0) {
+        let symbols = files.symbols(object).ok().filter(|symbols| symbols.machine.is_some())?;
+        symbolic += symbols.symbolic_count();
+        relative += symbols.relocations.relative.len();
+    }
+    Some((symbolic, relative))
 }
 
 /// Returns true if an undefined function is bound at its first call.

@@ -3,14 +3,16 @@
 use std::iter;
 use std::sync::Arc;
 
-use becalm_core::closure::{FoundBefore, LoadGraph, Starts, Subject, SubjectKind};
+use becalm_core::closure::{FoundBefore, Starts, Subject, SubjectKind};
 use becalm_core::facts::{Environment, LoaderFacts};
 use becalm_core::index::tls::{self, StaticTls};
 use becalm_core::index::{Program, Start, load_order};
 use becalm_core::loader::load::{Load, Reason};
 use bstr::{BStr, BString};
+use rayon::prelude::*;
 
-use super::Work;
+use super::bound::starts;
+use super::{CHUNK, Work};
 
 impl Work<'_> {
     /// Returns the programs at these paths. A program is left out if its start in an empty
@@ -22,18 +24,16 @@ impl Work<'_> {
         let others = others.iter().filter(|other| **other != empty);
         let environments: Vec<_> =
             iter::once(&empty).chain(others).map(|it| (it, FoundBefore::default())).collect();
-        let program = |starts: &[Starts<'_>], graphs: &mut [LoadGraph], path: &BString| {
-            self.program(starts, graphs, path.as_ref())
+        let of_some = |paths: &[BString]| {
+            let session = self.os.session();
+            let starts = starts(&session, facts, &environments);
+            let program = |path: &BString| self.program(&starts, path.as_ref());
+            paths.iter().filter_map(program).collect::<Vec<_>>()
         };
-        self.for_starts(facts, &environments, paths, program).into_iter().flatten().collect()
+        paths.par_chunks(CHUNK).flat_map_iter(of_some).collect()
     }
 
-    fn program(
-        &self,
-        starts: &[Starts<'_>],
-        graphs: &mut [LoadGraph],
-        path: &BStr,
-    ) -> Option<Program> {
+    fn program(&self, starts: &[Starts<'_>], path: &BStr) -> Option<Program> {
         let seen = self.settled(path).map_or(0, |fingerprint| fingerprint.digest());
         let subject = starts.first()?.open(path).ok()?;
         let SubjectKind::Program { interpreter } = &subject.kind else { return None };
@@ -42,10 +42,8 @@ impl Work<'_> {
             return None;
         }
         let interpreter = interpreter.clone();
-        let mut known = starts
-            .iter()
-            .zip(graphs)
-            .map(|(starts, graph)| self.start(starts, graph, &subject, interpreter.as_ref()));
+        let mut known =
+            starts.iter().map(|starts| self.start(starts, &subject, interpreter.as_ref()));
         let (need, load_order) = known.next()??;
         let needs = known.flatten().map(|(need, _)| Start::from(need));
         let Start { static_tls, no_start } = needs.fold(need.into(), Start::max);
@@ -56,31 +54,12 @@ impl Work<'_> {
     fn start(
         &self,
         starts: &Starts<'_>,
-        graph: &mut LoadGraph,
         subject: &Subject,
         interpreter: &BStr,
     ) -> Option<(StaticTls, u64)> {
-        of_scope(starts, graph, subject, interpreter).or_else(|| {
-            let closure = starts.resolve(subject.clone(), interpreter).ok()?;
-            Some((tls::of_closure(&closure, &self.os.symbols()), order_of(&closure.load)))
-        })
+        let closure = starts.resolve(subject.clone(), interpreter).ok()?;
+        Some((tls::of_closure(&closure, &self.os.symbols()), order_of(&closure.load)))
     }
-}
-
-/// Returns the need and the hash of a start whose scope is enough to know both.
-fn of_scope(
-    starts: &Starts<'_>,
-    graph: &mut LoadGraph,
-    subject: &Subject,
-    interpreter: &BStr,
-) -> Option<(StaticTls, u64)> {
-    let scope = starts.scope(graph, subject, interpreter)?;
-    let objects = &scope.objects[1..];
-    let libraries = objects.iter().filter(|&&object| object != scope.loader);
-    let views = libraries.map(|&object| graph.object(object).view.as_ref());
-    let need = tls::of_views(Some(&subject.view), views)?;
-    let paths = objects.iter().map(|&object| graph.object(object).path.as_ref());
-    Some((need, load_order(paths)))
 }
 
 /// Returns the hash of the libraries of a start in the order of the program's scope: in the order in

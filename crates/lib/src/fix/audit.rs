@@ -180,7 +180,7 @@ impl<'p> Answered<'p> {
     pub fn storm_left(&self, closure: &Closure) -> SearchCost {
         let load = &closure.load;
         let program = real_program(closure);
-        let is_left = |probe: &LoggedProbe<'_>| {
+        let is_left = |probe: &&LoggedProbe| {
             let resolution = &load.resolutions[probe.resolution];
             let by: &BString = &load.objects[resolution.needed_by].path;
             let by = if *by == closure.subject.path { &program } else { by };

@@ -4,7 +4,6 @@ use anyhow::{Result, bail};
 use becalm_core::closure::{Closure, Subject, SubjectKind};
 use becalm_core::cost::{SearchCost, misses_by_object};
 use becalm_core::fs::{FileSystem, MappedFs};
-use becalm_core::probe::ProbeLog;
 use becalm_core::strategy::row::Unit;
 use becalm_core::strategy::{FindingKind, Plan, real_path};
 use bstr::BString;
@@ -59,7 +58,7 @@ impl Program {
         let storm = SearchCost::of(&closure.load);
         let misses = misses_by_object(&closure.load);
         if !planner.row().unit.is_index() {
-            closure.load.probes = ProbeLog::default();
+            closure.load.probes = Vec::new();
         }
         Self { target, closure, storm, misses }
     }

@@ -224,16 +224,16 @@ fn predicted(program: &Program, closure: &Closure, observed: Result<Observed, St
         advice: program.advice.clone(),
         is_record: false,
         faults: unresolved.chain(stop).chain(unlike).collect(),
-        tries: load.probes.iter().map(|probe| a_try(load, &probe)).collect(),
+        tries: load.probes.iter().map(|probe| a_try(load, probe)).collect(),
         nodes: nodes(load),
         observed,
     }
 }
 
-fn a_try(load: &Load, probe: &LoggedProbe<'_>) -> Try {
+fn a_try(load: &Load, probe: &LoggedProbe) -> Try {
     let resolution = &load.resolutions[probe.resolution];
     let is_searched = !matches!(probe.source, SearchSource::Direct | SearchSource::LoaderCache);
-    let dir = match probe.dir {
+    let dir = match probe.dir() {
         dir if dir.is_empty() => BString::from("."),
         dir => dir.to_owned(),
     };

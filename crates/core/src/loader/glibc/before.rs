@@ -35,7 +35,7 @@ impl Process<'_> {
         }
     }
 
-    pub(super) fn is_the_same_everywhere(&self, request: Request<'_>) -> bool {
+    fn is_the_same_everywhere(&self, request: Request<'_>) -> bool {
         let reads = &self.environment.reads;
         request.namespace == 0
             && !self.environment.secure

@@ -120,11 +120,7 @@ impl Process<'_> {
 
     /// `expand_dst` of `elf/dl-deps.c`. The loader skips an entry if a DST has no value. In an
     /// auxiliary entry it raises an error instead, which it then drops.
-    pub(super) fn expand_dependency(
-        &self,
-        object: usize,
-        dependency: &Dependency,
-    ) -> Result<BString, Answer> {
+    fn expand_dependency(&self, object: usize, dependency: &Dependency) -> Result<BString, Answer> {
         if !dst::has_token(&dependency.name) {
             return Ok(dependency.name.clone());
         }

@@ -4,7 +4,8 @@
 //! (`GL(dl_all_dirs)`). The entry has a status for each hwcaps subdirectory, so that a directory
 //! that was absent for one object is not tried for another.
 
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use bstr::{BStr, BString};
@@ -21,41 +22,20 @@ const MAX_NAME_BYTES: usize = 32 << 20;
 /// The directories of one search source, in order (`struct r_search_path_struct`).
 pub(super) type PathList = Rc<SearchPath>;
 
-/// A list of directories, as indices of [`Dirs::list`]. Absent directories are left out of later
-/// walks, so that a walk takes time only for the directories that it probes.
+/// A list of directories, as indices of [`Dirs::list`].
 #[derive(Default)]
 pub(super) struct SearchPath {
     /// All directories, the absent ones included.
     pub(super) dirs: Vec<usize>,
-    /// For each position, the number of positions from there on that are left out.
-    left_out: Vec<Cell<usize>>,
+    /// The positions of those that are not known to be absent, so that a walk takes time only for the
+    /// directories that it probes.
+    pub(super) tried: RefCell<BTreeSet<usize>>,
 }
 
 impl SearchPath {
     fn new(dirs: Vec<usize>) -> Self {
-        let left_out = vec![Cell::new(0); dirs.len()];
-        Self { dirs, left_out }
-    }
-
-    /// Returns true if all directories are left out.
-    pub(super) fn is_empty(&self) -> bool {
-        self.next(0).is_none()
-    }
-
-    /// Returns the first directory from position `from` on that is not left out, with its
-    /// position.
-    pub(super) fn next(&self, from: usize) -> Option<(usize, usize)> {
-        let at = from + self.left_out.get(from)?.get();
-        self.dirs.get(at).map(|&dir| (at, dir))
-    }
-
-    /// Leaves out the directory that [`SearchPath::next`] returns for `from`.
-    pub(super) fn leave_out_next(&self, from: usize) {
-        let Some(count) = self.left_out.get(from) else { return };
-        // The directories behind it may be left out already: one jump then skips them too.
-        let behind = from + count.get() + 1;
-        let more = self.left_out.get(behind).map_or(0, Cell::get);
-        count.set(behind + more - from);
+        let tried = RefCell::new((0..dirs.len()).collect());
+        Self { dirs, tried }
     }
 }
 

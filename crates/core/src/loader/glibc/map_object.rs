@@ -97,7 +97,7 @@ impl Process<'_> {
     /// Searches the `DT_RPATH` of the requester, of the objects that loaded it, and of the program.
     fn search_rpaths(&mut self, request: Request<'_>) -> Result<Option<Found>, Ended> {
         let mut did_program = false;
-        let (mut below, mut next) = (None::<usize>, Some(request.needed_by));
+        let mut next = Some(request.needed_by);
         // `for (l = loader; l; l = l->l_loader)`.
         while let Some(object) = next {
             // The requester itself is the first object of the chain: its own `DT_RPATH` wins over
@@ -110,11 +110,6 @@ impl Process<'_> {
             // glibc sets `did_main_map` only if the program has a `DT_RPATH`. Without one the
             // second search of the program has no directories, so the result is the same.
             did_program |= object == 0;
-            match below {
-                // This object has nothing left to search: later lookups skip it.
-                Some(below) if dirs.is_empty() => self.maps[below].rpath_above = next,
-                _ => below = Some(object),
-            }
         }
         // `did_main_map`: the chain has searched the program's DT_RPATH already.
         if did_program {

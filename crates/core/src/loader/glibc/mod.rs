@@ -9,7 +9,6 @@
 mod before;
 mod deps;
 pub(crate) mod dirs;
-mod graph;
 mod map_object;
 mod open_path;
 pub(crate) mod run_path;
@@ -20,7 +19,6 @@ mod tests;
 pub(crate) mod verify;
 
 pub use before::FoundBefore;
-pub use graph::{GraphObject, LoadGraph, Scope};
 pub(crate) use verify::{Verdict, fitness};
 
 use std::rc::Rc;
@@ -85,14 +83,11 @@ pub(crate) struct Process<'a> {
 struct LinkMap {
     /// `l_rpath_dirs` or `l_runpath_dirs`.
     run_path: Option<PathList>,
-    /// The object whose `DT_RPATH` is searched after this one's: `l_loader`, or an object
-    /// further up if those between have nothing to search.
+    /// The object whose `DT_RPATH` is searched after this one's: `l_loader`, or the first object
+    /// further up that has one.
     rpath_above: Option<usize>,
     /// `l_origin`.
     origin: BString,
-    /// The resolution note. The outer `None` means not read yet, the inner one means that the
-    /// note is missing or invalid.
-    note: Option<Option<Rc<stored_answers::NoteTable>>>,
 }
 
 /// One list of link maps (`struct link_namespaces`), indexed by name and by file.
@@ -197,7 +192,11 @@ impl<'a> Process<'a> {
         let dynamic = object.view.dynamic.as_ref();
         self.has_rpath |= dynamic.is_some_and(|dynamic| dynamic.rpath.is_some());
         // `l_loader`: `_dl_map_object` walks up along it for inherited `DT_RPATH`s.
-        let rpath_above = object.loaded_by;
+        let rpath_above =
+            object.loaded_by.and_then(|above| match self.requester(above).has_rpath {
+                true => Some(above),
+                false => self.maps[above].rpath_above,
+            });
         self.maps.push(LinkMap { origin, rpath_above, ..LinkMap::default() });
         self.load.objects.push(object);
         index
@@ -242,7 +241,7 @@ impl<'a> Process<'a> {
         dir_len: usize,
     ) -> Result<(), Ended> {
         self.met_an_error |= !matches!(tried.2, Outcome::Hit | Outcome::Miss);
-        self.load.probes.push(resolution, tried, path, dir_len).map_err(|_| self.give_up())
+        self.load.probe(resolution, tried, path, dir_len).map_err(|_| self.give_up())
     }
 
     /// Ends a start that exceeds a limit of becalm. Only crafted files make such a start.

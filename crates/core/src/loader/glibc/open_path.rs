@@ -54,7 +54,9 @@ impl Process<'_> {
         source: SearchSource,
     ) -> Result<Option<Found>, Ended> {
         let mut from = 0;
-        while let Some((position, dir)) = dirs.next(from) {
+        loop {
+            let Some(position) = dirs.tried.borrow().range(from..).next().copied() else { break };
+            let dir = dirs.dirs[position];
             let mut at = 0;
             while let Some((cap, exists)) = self.dirs.subdirectory(dir, at) {
                 // `_dl_signal_error` leaves `open_path` at once, before the status of the directory
@@ -67,14 +69,12 @@ impl Process<'_> {
                 }
                 at += usize::from(exists);
             }
-            // `here_any` is false: neither the directory nor a subdirectory of it exists.
             if at == 0 {
-                dirs.leave_out_next(from);
-                continue;
-            }
-            // In a directory that exists, an errno other than ENOENT and EACCES ends the
-            // source, because the file is there and something is wrong with it.
-            if !continues_after(self.errno, Some(self.version.minor)) {
+                // `here_any` is false: neither the directory nor a subdirectory of it exists.
+                dirs.tried.borrow_mut().remove(&position);
+            } else if !continues_after(self.errno, Some(self.version.minor)) {
+                // In a directory that exists, an errno other than ENOENT and EACCES ends the
+                // source, because the file is there and something is wrong with it.
                 return Ok(None);
             }
             from = position + 1;

@@ -5,7 +5,6 @@ use bstr::{BStr, BString, ByteSlice};
 
 use super::open_path::Request;
 use super::{Ended, Namespace, Process};
-use crate::facts::{AuditAnswers, Environment};
 use crate::loader::load::{Answer, Reason, Role, Stop};
 
 /// The system-wide preload list.
@@ -36,7 +35,7 @@ impl Process<'_> {
 
     /// `_dl_init_paths`: splits `LD_LIBRARY_PATH` into directories. `process_envvars` ignores the
     /// variable in secure-execution mode.
-    pub(super) fn init_paths(&mut self) -> Result<(), Ended> {
+    fn init_paths(&mut self) -> Result<(), Ended> {
         let environment = self.environment;
         if let Some(path) = &environment.library_path
             && !environment.secure
@@ -124,19 +123,6 @@ impl Process<'_> {
             self.load.resolutions[resolution].answer = answer;
         }
         Ok(loaded)
-    }
-
-    /// Returns true if only needed strings load objects, and no tunable refuses one.
-    pub(super) fn loads_only_needed(&self) -> bool {
-        let Environment { audit, preload, .. } = self.environment;
-        let dynamic = self.start.view.dynamic.as_ref();
-        let is_audited = dynamic.is_some_and(|d| d.audit.is_some() || d.depaudit.is_some());
-        audit.is_none()
-            && preload.is_none()
-            && !is_audited
-            && self.environment.audit_answers == AuditAnswers::default()
-            && !self.facts.tunables.no_exec_stack
-            && self.preload_file().is_empty()
     }
 
     /// Parses the names in `/etc/ld.so.preload`. Blanks, newlines and colons separate them, and `#`

@@ -11,45 +11,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
-use rustc_hash::FxHashMap;
 
 use super::open_path::{Found, Request};
 use super::{Ended, Process};
-use crate::elf::Dynamic;
-use crate::elf::resolution_note::{self, Answer, COMPLETE};
+use crate::elf::resolution_note::{Answer, of_complete};
+use crate::elf::{Dynamic, ObjectView};
 use crate::fs::Errno;
 use crate::loader::load::Role;
 use crate::path;
 use crate::probe::SearchSource;
 use crate::search::dst;
 use crate::search::loader_cache::LoaderCache;
-
-/// The parsed records of a complete and valid note, by needed string. The flag of an element is true
-/// for a file ([`Answer::Exact`]), false for a directory ([`Answer::Hint`]).
-#[derive(Default)]
-pub(super) struct NoteTable(FxHashMap<BString, Vec<(bool, BString)>>);
-
-impl NoteTable {
-    /// `resolution_lookup`: parses a note. Returns `None` if it has no mark, or if any part of the
-    /// descriptor is invalid. If a needed string has two records, the first counts.
-    fn parse(descriptor: &[u8]) -> Option<Self> {
-        if !descriptor.starts_with(COMPLETE) {
-            return None;
-        }
-        let mut table = Self::default();
-        for record in resolution_note::records(descriptor) {
-            // A note that is half valid is not trusted: the plain search is always correct.
-            let record = record.ok().filter(|record| !record.answers.is_empty())?;
-            let own = |answer: &Answer<'_>| match *answer {
-                Answer::Exact(path) => (true, path.to_owned()),
-                Answer::Hint(dir) => (false, dir.to_owned()),
-            };
-            let elements = record.answers.iter().map(own).collect();
-            table.0.entry(record.needed.to_owned()).or_insert(elements);
-        }
-        Some(table)
-    }
-}
 
 impl Process<'_> {
     /// Searches the stored answers of the requester.
@@ -63,11 +35,15 @@ impl Process<'_> {
         }
         // An object with a complete note does not use its package cache, even if the note lacks the
         // name or is ignored.
-        if let Some(note) = self.note_of(request.needed_by) {
-            return match note.0.get(request.name) {
-                Some(list) if !self.environment.secure => self.try_list(request, list),
-                _ => Ok(None),
-            };
+        let view = Arc::clone(&self.load.objects[request.needed_by].view);
+        let note = view.notes.resolution.as_ref().filter(|_| reads.note);
+        // `resolution_lookup` takes a note with an empty list for invalid.
+        let list = note
+            .and_then(|note| of_complete(note, request.name, |record| !record.answers.is_empty()));
+        if let Some(list) = list {
+            // A set-id program ignores its note.
+            let list = if self.environment.secure { Vec::new() } else { list };
+            return self.try_list(request, &view, list);
         }
         // A set-id program trusts only caches in a store, which its user cannot write.
         match self.package_root(request.needed_by) {
@@ -78,44 +54,39 @@ impl Process<'_> {
         }
     }
 
-    /// Returns the note of an object, if it is complete and valid. Each note is parsed once.
-    fn note_of(&mut self, object: usize) -> Option<Rc<NoteTable>> {
-        let bytes = self.load.objects[object].view.notes.resolution.as_ref();
-        let bytes = bytes.filter(|_| self.environment.reads.note);
-        let parse = || bytes.and_then(|bytes| NoteTable::parse(bytes)).map(Rc::new);
-        self.maps[object].note.get_or_insert_with(parse).clone()
-    }
-
     /// `resolution_try`: tries the elements of a list in order. The list ends at a directory that is
     /// not in the run path, at a file with another name, and at an errno that would end the walk
     /// along the run path.
     fn try_list(
         &mut self,
         request: Request<'_>,
-        list: &[(bool, BString)],
+        view: &ObjectView,
+        list: Vec<Answer<'_>>,
     ) -> Result<Option<Found>, Ended> {
         let object = request.needed_by;
-        let view = Arc::clone(&self.load.objects[object].view);
         let run_path = view.dynamic.as_ref().and_then(Dynamic::run_path);
         let run_path: &[u8] = run_path.map_or(b"", |path| path.as_slice());
-        for (is_file, text) in list {
-            let dir = match is_file {
-                true => text.strip_suffix(request.name.as_bytes()).filter(|it| it.ends_with(b"/")),
-                false => Some(text.as_bytes()),
+        for answer in list {
+            let dir = match answer {
+                Answer::Exact(path) => {
+                    path.strip_suffix(request.name.as_bytes()).filter(|it| it.ends_with(b"/"))
+                }
+                Answer::Hint(dir) => Some(dir.as_bytes()),
             };
             if !dir.is_some_and(|dir| has_directory(run_path, dir)) {
                 break;
             }
             // An absent directory leaves errno unchanged: it must not end the list.
             self.errno = Errno::NOENT;
-            let found = if *is_file {
-                match dst::expand(text.as_ref(), &self.tokens(object)) {
+            let found = match answer {
+                Answer::Exact(path) => match dst::expand(path, &self.tokens(object)) {
                     Some(path) => self.open_verify(request, path.as_ref(), 0, SearchSource::Note),
                     None => Ok(None),
+                },
+                Answer::Hint(dir) => {
+                    let dirs = self.fill_in(object, dir, |_| false)?;
+                    self.open_path(request, &dirs, SearchSource::Note)
                 }
-            } else {
-                let dirs = self.fill_in(object, text.as_ref(), |_| false)?;
-                self.open_path(request, &dirs, SearchSource::Note)
             };
             match found {
                 Ok(None) if matches!(self.errno, Errno::NOENT | Errno::ACCES) => {}
@@ -157,7 +128,7 @@ impl Process<'_> {
         let own = self.run_path_of(request.needed_by)?;
         let dir = path.strip_suffix(request.name.as_bytes());
         let is_dir = |&it: &usize| dir == Some(self.dirs.list[it].name.as_slice());
-        Ok(!own.is_empty() && own.dirs.iter().any(is_dir))
+        Ok(!own.tried.borrow().is_empty() && own.dirs.iter().any(is_dir))
     }
 
     /// Returns the loader cache of a package. Each is read once; a missing one costs one failed

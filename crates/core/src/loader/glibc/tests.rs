@@ -2,7 +2,6 @@
 //! rules against the real loader.
 
 mod before;
-mod graph;
 mod limits;
 mod run_path;
 mod stored_answers;

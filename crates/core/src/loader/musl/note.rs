@@ -6,9 +6,10 @@ use std::sync::Arc;
 use bstr::{BStr, BString, ByteSlice};
 
 use super::{Search, Walk, paths};
-use crate::elf::resolution_note::{Answer, COMPLETE, records};
+use crate::elf::resolution_note::{Answer, of_complete};
+use crate::loader::load::LogFull;
 use crate::path;
-use crate::probe::{LogFull, SearchSource};
+use crate::probe::SearchSource;
 
 impl Walk<'_> {
     /// `note_open`: opens the name in the directories that the object's note lists. Whatever is
@@ -17,8 +18,9 @@ impl Walk<'_> {
         let view = Arc::clone(&self.load.objects[object].view);
         let note = view.notes.resolution.as_ref().filter(|_| self.reads_note && !self.secure);
         let run_path = view.dynamic.as_ref().and_then(|dynamic| dynamic.run_path());
-        let (Some(list), Some(run_path)) = (note.and_then(|note| list(note, name)), run_path)
-        else {
+        // `note_list`.
+        let list = note.and_then(|note| of_complete(note, name, |_| true));
+        let (Some(list), Some(run_path)) = (list, run_path) else {
             return Ok(Search::Nothing);
         };
         let separates = |byte: &u8| matches!(byte, b':' | b'\n');
@@ -56,14 +58,4 @@ impl Walk<'_> {
         }
         Ok(Search::Nothing)
     }
-}
-
-/// `note_list`: the list of a complete note for a name.
-fn list<'a>(note: &'a [u8], name: &BStr) -> Option<Vec<Answer<'a>>> {
-    if !note.starts_with(COMPLETE) {
-        return None;
-    }
-    let records: Vec<_> = records(note).collect::<Result<_, _>>().ok()?;
-    let record = records.into_iter().find(|record| record.needed == name)?;
-    Some(record.answers)
 }

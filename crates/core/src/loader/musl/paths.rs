@@ -5,8 +5,9 @@ use std::rc::Rc;
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::elf::{Ident, ObjectView};
+use crate::loader::load::LogFull;
 use crate::path;
-use crate::probe::{LogFull, SearchSource};
+use crate::probe::SearchSource;
 
 /// The path compiled into musl, which `load_library` uses if there is no path file.
 pub(super) const SYSTEM_PATH: &str = "/lib:/usr/local/lib:/usr/lib";

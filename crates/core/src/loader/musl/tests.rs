@@ -113,7 +113,7 @@ fn order_is_library_path_run_path_system_path() {
 #[test]
 fn a_probe_names_its_search_dir_and_the_path_file_has_none() {
     let load = plain(&system(program().needed("libx.so").runpath("/r")));
-    let dirs: Vec<_> = load.probes.iter().map(|probe| probe.dir.to_string()).collect();
+    let dirs: Vec<_> = load.probes.iter().map(|probe| probe.dir().to_string()).collect();
     assert_eq!(dirs, ["/r", "", "/lib", "/usr/local/lib", "/usr/lib"]);
 }
 

@@ -1,28 +1,33 @@
 //! Tests that sequences are joined where they are equal, and again after a difference.
 
 use super::*;
-use crate::probe::{Call, ProbeLog};
+use crate::probe::Call;
 
 fn attempt(path: &str, outcome: Outcome) -> Attempt {
     Attempt { call: Call::Open, path: path.into(), outcome }
 }
 
-fn model() -> ProbeLog {
-    let mut log = ProbeLog::default();
-    for (path, outcome) in [
+fn model() -> Vec<LoggedProbe> {
+    let probes = [
         ("/a/libx.so", Outcome::Miss),
         ("/b/libx.so", Outcome::WrongClass),
         ("/c/libx.so", Outcome::Hit),
         ("/a/liby.so", Outcome::Hit),
-    ] {
-        let tried = (SearchSource::Runpath, Call::Open, outcome);
-        log.push(0, tried, path.as_bytes(), 2).expect("room");
-    }
-    log
+    ];
+    let (source, call) = (SearchSource::Runpath, Call::Open);
+    let logged = |(path, outcome): (&str, _)| LoggedProbe {
+        resolution: 0,
+        source,
+        call,
+        outcome,
+        path: path.into(),
+        dir_len: 2,
+    };
+    probes.map(logged).to_vec()
 }
 
 fn aligned(observed: &[Attempt]) -> Vec<Option<usize>> {
-    align(observed, &model().iter().collect::<Vec<_>>())
+    align(observed, &model())
 }
 
 #[test]
