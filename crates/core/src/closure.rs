@@ -14,6 +14,7 @@ use crate::elf::{Class, DependencyKind, ET_DYN, ET_EXEC, ElfError, Endian, Ident
 use crate::fs::{Errno, FileSystem, OpenedFile};
 use crate::loader::load::{Answer, Load, LoadedObject, Reason, Resolution, Role, Start, Stop};
 use crate::loader::{Environment, Libc, LoaderFacts, glibc, musl};
+use crate::path;
 use crate::probe::{LoggedProbe, Probe};
 
 /// Returned if a file has no closure.
@@ -216,34 +217,17 @@ pub use glibc::FoundBefore;
 /// for the next program that needs the same object, so [`Closure::load`] lacks the probes of most
 /// searches.
 pub struct Starts<'a> {
-    fs: &'a dyn FileSystem,
+    /// The files.
+    pub fs: &'a dyn FileSystem,
     /// The facts of the loader.
     pub facts: Arc<LoaderFacts>,
     /// The environment.
     pub environment: &'a Environment,
-    found: Option<&'a FoundBefore>,
+    /// The results of earlier starts by the same facts and environment.
+    pub found: Option<&'a FoundBefore>,
 }
 
-impl<'a> Starts<'a> {
-    /// Continues with the results of earlier starts by the same facts and environment.
-    #[must_use]
-    pub fn new(
-        fs: &'a dyn FileSystem,
-        facts: &Arc<LoaderFacts>,
-        environment: &'a Environment,
-        found: &'a FoundBefore,
-    ) -> Self {
-        Self { fs, facts: Arc::clone(facts), environment, found: Some(found) }
-    }
-
-    /// Opens a program.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Subject::open`].
-    pub fn open(&self, path: &BStr) -> Result<Subject, ClosureError> {
-        Subject::open(self.fs, path)
-    }
-
+impl Starts<'_> {
     /// Predicts the start of a program.
     ///
     /// # Errors
@@ -300,7 +284,7 @@ fn origin_of(fs: &dyn FileSystem, subject: &Subject) -> BString {
     let is_program = matches!(subject.kind, SubjectKind::Program { .. });
     let real = is_program.then(|| fs.canonicalize(subject.path.as_ref()).ok()).flatten();
     let path = real.unwrap_or_else(|| fs.absolute(subject.path.as_ref()));
-    glibc::dirname(&path)
+    path::dir(&path).to_owned()
 }
 
 impl Closure {

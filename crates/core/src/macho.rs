@@ -4,7 +4,7 @@
 //! becalm models ELF loaders, not dyld. Packages for both systems have the same cost on macOS, where
 //! `@rpath` is the counterpart of a run path.
 
-use bstr::{BStr, BString, ByteSlice};
+use bstr::BString;
 use object::macho::{self, CpuSubtype, CpuType, FatArch32, FatArch64, MachHeader32, MachHeader64};
 use object::read::ReadRef;
 use object::read::macho::{FatArch, LoadCommandVariant, MachHeader, MachOFatFile};
@@ -38,21 +38,6 @@ pub struct Slice {
     pub rpaths: Vec<BString>,
 }
 
-/// The prefix of an install name, which determines the paths of dyld.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum NameClass {
-    /// `/…`: this path.
-    Absolute,
-    /// `@rpath/…`: under each run path in turn.
-    Rpath,
-    /// `@executable_path/…`: relative to the program's directory.
-    ExecutablePath,
-    /// `@loader_path/…`: relative to the directory of the image with the load command.
-    LoaderPath,
-    /// Anything else: relative to the current directory.
-    Relative,
-}
-
 /// Returned if the bytes of a file are not a valid Mach-O file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum MachOError {
@@ -64,21 +49,6 @@ pub enum MachOError {
     Malformed(&'static str),
 }
 
-impl NameClass {
-    /// Returns the class of an install name (dyld(1), "Dynamic library loading").
-    #[must_use]
-    pub fn of(name: &BStr) -> Self {
-        let classes = [
-            ("/", Self::Absolute),
-            ("@rpath/", Self::Rpath),
-            ("@executable_path/", Self::ExecutablePath),
-            ("@loader_path/", Self::LoaderPath),
-        ];
-        let found = classes.into_iter().find(|(prefix, _)| name.starts_with_str(prefix));
-        found.map_or(Self::Relative, |(_, class)| class)
-    }
-}
-
 impl Slice {
     /// Returns the number of candidate paths that dyld may try for this image's dylibs: one for each
     /// run path if the name is `@rpath/…`, and one for any other name.
@@ -88,9 +58,9 @@ impl Slice {
     /// `LC_RPATH` counts none for `@rpath/…`. Fallback paths and `DYLD_*` variables are left out.
     #[must_use]
     pub fn dyld_candidates(&self) -> usize {
-        let candidates = self.dylibs.iter().map(|dylib| match NameClass::of(dylib.as_bstr()) {
-            NameClass::Rpath => self.rpaths.len(),
-            _ => 1,
+        let candidates = self.dylibs.iter().map(|dylib| match dylib.starts_with(b"@rpath/") {
+            true => self.rpaths.len(),
+            false => 1,
         });
         candidates.fold(0, usize::saturating_add)
     }

@@ -9,7 +9,7 @@ use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::SearchCost;
 use becalm_core::loader::load::{Answer, Refusal, Resolution, Role, Stop};
 use becalm_core::loader::{GlibcVersion, Libc};
-use becalm_core::macho::{self, MachO, NameClass};
+use becalm_core::macho::{self, MachO};
 use becalm_core::path;
 use becalm_core::probe::Probe;
 use becalm_core::search::hwcaps::FIRST_WITHOUT_LEGACY;
@@ -174,14 +174,13 @@ pub struct Slice {
 
 impl Slice {
     fn of(slice: &macho::Slice) -> Self {
-        let count = |class| {
-            slice.dylibs.iter().filter(|name| NameClass::of(name.as_bstr()) == class).count()
-        };
+        let count =
+            |prefix: &[u8]| slice.dylibs.iter().filter(|name| name.starts_with(prefix)).count();
         Self {
             cpu: slice.cpu,
             dylibs: slice.dylibs.len(),
-            absolute: count(NameClass::Absolute),
-            rpath_dylibs: count(NameClass::Rpath),
+            absolute: count(b"/"),
+            rpath_dylibs: count(b"@rpath/"),
             rpaths: slice.rpaths.len(),
             dyld_candidates: slice.dyld_candidates(),
         }

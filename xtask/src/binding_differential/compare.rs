@@ -6,7 +6,8 @@ use anyhow::Result;
 use becalm_core::elf::Ident;
 use becalm_core::loader::load::{Load, Role};
 use becalm_core::symbols::machine::KnownMachine;
-use becalm_core::symbols::{At, Binding, Bindings, ObjectSymbols, RelocationKind, Slot};
+use becalm_core::symbols::slot::Slot;
+use becalm_core::symbols::{At, Binding, Bindings, ObjectSymbols, RelocationKind};
 
 use super::recorder::Recording;
 use crate::tally::Counts;

@@ -4,6 +4,7 @@
 //! a thread nest: process, phase, search for a library, lookup.
 
 use becalm_core::observe::{Class, Kind};
+use becalm_core::path;
 use becalm_core::record::phases::Phases;
 use becalm_host::trace::TimedLookup;
 use becalm_lib::json;
@@ -145,7 +146,8 @@ fn is_search(one: &TimedLookup) -> bool {
 /// miss in it.
 fn is_one_search(one: &TimedLookup, next: &TimedLookup) -> bool {
     let is_open = |one: &TimedLookup| one.lookup.kind == Kind::Open;
-    let is_same = !(is_open(one) && is_open(next)) || one.lookup.name() == next.lookup.name();
+    let is_same = !(is_open(one) && is_open(next))
+        || path::name(&one.lookup.path) == path::name(&next.lookup.path);
     is_search(one) && is_search(next) && is_same && (one.task, one.class) == (next.task, next.class)
 }
 

@@ -13,21 +13,17 @@ const STRING_COST: u64 = 64;
 
 /// Parses the entries, then the strings that they name.
 pub(super) fn read<'data, R: ReadRef<'data>>(image: &Image<'data, R>) -> Result<Dynamic, ElfError> {
-    // A hostile file can have a table of gigabytes.
-    let size = 2 * image.ident.address_size() as u64;
-    let entries = image.entries(|_| image.source.spend(size))?;
-    // If a tag occurs twice, the last entry counts: `l_info` has one place for each.
-    let value = |tag| entries.iter().rfind(|entry| entry.0 == tag).map(|entry| entry.1);
+    let tags = image.dynamic_entries()?;
     // `DT_STRTAB` may follow the entries that name a string.
-    let table = value(elf::DT_STRTAB);
+    let table = tags.get(elf::DT_STRTAB);
     let mut dynamic = Dynamic {
-        flags: value(elf::DT_FLAGS).unwrap_or(0),
-        flags_1: value(elf::DT_FLAGS_1).unwrap_or(0),
-        has_debug: value(elf::DT_DEBUG).is_some(),
+        flags: tags.get(elf::DT_FLAGS).unwrap_or(0),
+        flags_1: tags.get(elf::DT_FLAGS_1).unwrap_or(0),
+        has_debug: tags.get(elf::DT_DEBUG).is_some(),
         ..Dynamic::default()
     };
     // `_dl_map_object_deps` walks the dynamic section itself, so that all of these entries count.
-    for &(tag, at) in &entries {
+    for &(tag, at) in &tags.0 {
         let kind = match tag {
             elf::DT_NEEDED => DependencyKind::Needed,
             elf::DT_FILTER => DependencyKind::Filter,
@@ -36,7 +32,7 @@ pub(super) fn read<'data, R: ReadRef<'data>>(image: &Image<'data, R>) -> Result<
         };
         dynamic.dependencies.push(Dependency { kind, name: string(image, table, at)? });
     }
-    let text = |tag| value(tag).map(|at| string(image, table, at)).transpose();
+    let text = |tag| tags.get(tag).map(|at| string(image, table, at)).transpose();
     dynamic.soname = text(elf::DT_SONAME)?;
     dynamic.rpath = text(elf::DT_RPATH)?;
     dynamic.runpath = text(elf::DT_RUNPATH)?;

@@ -11,9 +11,6 @@ use super::segment::{Segment, segments};
 use super::source::Source;
 use super::{Class, ElfError, Ident};
 
-/// The limit on the entries of one `PT_DYNAMIC`. A real one has about thirty.
-const MAX_ENTRIES: u64 = 1 << 16;
-
 /// Bytes of one table at most. The largest real ones, of browsers, have a tenth of it.
 const MAX_BYTES: u64 = 256 << 20;
 
@@ -31,6 +28,18 @@ pub struct Image<'data, R> {
     pub(crate) loads: Vec<Segment>,
     /// `PT_DYNAMIC`.
     pub(crate) dynamic: Option<Segment>,
+}
+
+/// The entries of `PT_DYNAMIC`: tags and values.
+#[derive(Clone, Debug)]
+pub(crate) struct Tags(pub(crate) Vec<(DynamicTag, u64)>);
+
+impl Tags {
+    /// Returns the value of a tag. If it occurs twice, the last entry counts: `l_info` has one place for
+    /// each (glibc `elf_get_dynamic_info`).
+    pub(crate) fn get(&self, tag: DynamicTag) -> Option<u64> {
+        self.0.iter().rfind(|entry| entry.0 == tag).map(|entry| entry.1)
+    }
 }
 
 /// The position of an address in the file.
@@ -65,27 +74,16 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
         Ok(Self { ident, source, segments, loads, dynamic })
     }
 
-    /// Reads the entries of `PT_DYNAMIC` up to `DT_NULL`, as tag and value.
+    /// Reads the entries of `PT_DYNAMIC` up to `DT_NULL`, as for a loader, or up to the end of the bytes.
     ///
     /// # Errors
-    /// Returns [`ElfError::Malformed`] if an entry is outside the file, or if there are more than
-    /// 65,536.
-    pub(crate) fn dynamic_entries(&self) -> Result<Vec<(DynamicTag, u64)>, ElfError> {
-        // `object::ReadCache` keeps all bytes read, so a hostile size must not be followed.
-        self.entries(|index| match index {
-            MAX_ENTRIES => Err(ElfError::Malformed("its dynamic section has too many entries")),
-            _ => Ok(()),
-        })
-    }
-
-    /// Reads the entries up to `DT_NULL`, as for a loader, or up to the end of the bytes. `check` gets
-    /// the index of each before it is read.
-    pub(super) fn entries(
-        &self,
-        check: impl Fn(u64) -> Result<(), ElfError>,
-    ) -> Result<Vec<(DynamicTag, u64)>, ElfError> {
+    /// Returns [`ElfError::Malformed`] if an entry is outside the file, or if the entries exceed the file's
+    /// budget.
+    pub(crate) fn dynamic_entries(&self) -> Result<Tags, ElfError> {
         let mut entries = Vec::new();
-        let Some(Segment { vaddr, offset, filesz, .. }) = self.dynamic else { return Ok(entries) };
+        let Some(Segment { vaddr, offset, filesz, .. }) = self.dynamic else {
+            return Ok(Tags(entries));
+        };
         // A loader reads at `p_vaddr` (`l->l_ld` is an address). A tool that edits files may move the
         // bytes and leave `p_offset`, which counts only if no `PT_LOAD` covers the address.
         let place = self.locate(vaddr);
@@ -93,7 +91,8 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
         let word = self.ident.address_size();
         let size = 2 * word as u64;
         for index in 0..in_file / size {
-            check(index)?;
+            // A hostile file can have a table of gigabytes.
+            self.source.spend(size)?;
             let at = start.checked_add(index * size);
             let bytes = at.and_then(|at| self.source.bytes(at, size)).unwrap_or_default();
             let entry = self.ident.address(bytes, 0).zip(self.ident.address(bytes, word));
@@ -104,7 +103,7 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
             }
             entries.push((DynamicTag(tag.cast_signed()), value));
         }
-        Ok(entries)
+        Ok(Tags(entries))
     }
 
     /// Returns the number of bytes in the file from `address` to the end of its segment.

@@ -4,6 +4,7 @@
 //! [`parse`] makes an [`ObjectView`] from the bytes of a file, and [`ident`] reads the header only.
 //! [`resolution_note`] and [`dlopen_note`] decode the descriptors in [`Notes`].
 
+mod dlopen_note;
 mod dynamic;
 mod header;
 mod image;
@@ -15,7 +16,6 @@ mod segment;
 mod source;
 mod start;
 
-pub mod dlopen_note;
 pub mod resolution_note;
 
 #[cfg(test)]
@@ -25,9 +25,9 @@ use bstr::{BStr, BString, ByteSlice};
 use object::{Endian as _, Endianness};
 use thiserror::Error;
 
-pub use dlopen_note::{DlopenEntry, dlopen_entries};
 pub use header::ident;
 pub use image::Image;
+pub(crate) use image::Tags;
 pub use machine::machine_name;
 pub use notes::notes;
 pub(crate) use numbers::{Reader, Writer};
@@ -104,7 +104,7 @@ impl ObjectView {
     /// Returns the names that the object may look up: its dependencies, then the sonames of its
     /// `.note.dlopen`.
     pub(crate) fn lookups(&self) -> impl Iterator<Item = BString> {
-        let at_run_time = dlopen_entries(&self.notes.dlopen).into_iter().flat_map(|it| it.soname);
+        let at_run_time = dlopen_note::dlopen_sonames(&self.notes.dlopen).into_iter().flatten();
         self.dependencies().map(|it| it.name.clone()).chain(at_run_time.map(BString::from))
     }
 

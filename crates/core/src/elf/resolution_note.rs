@@ -25,17 +25,8 @@ pub enum Answer<'a> {
 /// Returned if a descriptor is not a valid resolution note. A loader then ignores the note and
 /// makes the plain search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum NoteError {
-    /// The descriptor ends within a pair or without the closing empty string.
-    #[error("the note ends too early")]
-    Truncated,
-    /// An element of a list starts with neither `=` nor `?`.
-    #[error("the note has an element that is neither exact nor a hint")]
-    UnknownElement,
-    /// An element is `=` without a path.
-    #[error("the note has an exact answer without a path")]
-    EmptyPath,
-}
+#[error("the note {0}")]
+pub struct NoteError(pub &'static str);
 
 /// The answers for one needed string.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,14 +44,14 @@ pub fn records(descriptor: &[u8]) -> impl Iterator<Item = Result<Record<'_>, Not
     std::iter::from_fn(move || {
         // After an error `left` stays `None`, which ends the iterator.
         let Some((needed, rest)) = left.take()?.split_once_str("\0") else {
-            return Some(Err(NoteError::Truncated));
+            return Some(Err(NoteError("ends too early")));
         };
         // An empty string ends the table, so that padding after it does no harm.
         if needed.is_empty() {
             return None;
         }
         let Some((list, rest)) = rest.split_once_str("\0") else {
-            return Some(Err(NoteError::Truncated));
+            return Some(Err(NoteError("ends too early")));
         };
         let elements = list.split_str(":").filter(|_| !list.is_empty());
         let answers: Result<_, _> = elements.map(answer).collect();
@@ -90,10 +81,10 @@ pub(crate) fn of_complete<'a>(
 
 fn answer(element: &[u8]) -> Result<Answer<'_>, NoteError> {
     match element.split_first() {
-        Some((b'=', [])) => Err(NoteError::EmptyPath),
+        Some((b'=', [])) => Err(NoteError("has an exact answer without a path")),
         Some((b'=', path)) => Ok(Answer::Exact(path.as_bstr())),
         Some((b'?', dir)) => Ok(Answer::Hint(dir.as_bstr())),
-        _ => Err(NoteError::UnknownElement),
+        _ => Err(NoteError("has an element that is neither exact nor a hint")),
     }
 }
 
@@ -141,16 +132,16 @@ mod tests {
                 assert!(count < 2);
                 last = Some(record);
             }
-            assert_eq!(last, Some(Err(NoteError::Truncated)), "at {len}");
+            assert_eq!(last, Some(Err(NoteError("ends too early"))), "at {len}");
         }
     }
 
     #[test]
     fn unknown_elements_are_errors() {
         for (list, error) in [
-            ("/s/liba.so", NoteError::UnknownElement),
-            ("?d:", NoteError::UnknownElement),
-            ("=", NoteError::EmptyPath),
+            ("/s/liba.so", NoteError("has an element that is neither exact nor a hint")),
+            ("?d:", NoteError("has an element that is neither exact nor a hint")),
+            ("=", NoteError("has an exact answer without a path")),
         ] {
             let descriptor = format!("liba.so\0{list}\0\0");
             let read: Vec<_> = records(descriptor.as_bytes()).collect();

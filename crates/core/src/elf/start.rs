@@ -14,8 +14,8 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
     /// constructors uses. Constructors whose addresses only relocations have are left out.
     #[must_use]
     pub fn start_ranges(&self) -> Vec<(u64, u64)> {
-        let entries = self.dynamic_entries().unwrap_or_default();
-        let value = |tag| entries.iter().find(|entry| entry.0 == tag).map(|entry| entry.1);
+        let tags = self.dynamic_entries().ok();
+        let value = |tag| tags.as_ref()?.get(tag);
         let sizes = [
             (elf::DT_STRTAB, elf::DT_STRSZ),
             (elf::DT_RELA, elf::DT_RELASZ),

@@ -1,7 +1,6 @@
 //! A file system with some objects changed and some files added, in memory only.
 //! [`crate::strategy::planned`] predicts a start on it.
 
-use std::cell::RefCell;
 use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
@@ -16,18 +15,15 @@ const MAX_LINKS: usize = 40;
 /// The device number of added files.
 const ADDED: u64 = u64::MAX;
 
-/// A function that returns the changed object for a path, links resolved, and its present object. It
-/// returns `None` for an unchanged object.
-pub type Edit<'a> = Box<dyn Fn(&BStr, &ObjectView) -> Option<ObjectView> + 'a>;
+/// A function that returns the changed object of a file at a path, links resolved. It returns `None` for
+/// an unchanged object.
+pub type Edit<'a> = Box<dyn Fn(&BStr, &OpenedFile) -> Option<ObjectView> + 'a>;
 
 /// A file system with changes. A path leads to the added file, or else to the file in the base.
 pub struct Overlay<'a> {
     base: &'a dyn FileSystem,
-    objects: FxHashMap<FileId, Arc<ObjectView>>,
     /// Edits objects when they are opened, so that only the opened ones cost time.
-    pub(crate) edit: Option<Edit<'a>>,
-    /// The results of `edit`, by path, links resolved.
-    edited: RefCell<FxHashMap<BString, Option<Arc<ObjectView>>>>,
+    pub edit: Option<Edit<'a>>,
     /// The added files, which another overlay of the same file system can share.
     pub(crate) added: Arc<Additions>,
 }
@@ -55,13 +51,7 @@ impl<'a> Overlay<'a> {
     /// Makes an overlay without changes.
     #[must_use]
     pub fn new(base: &'a dyn FileSystem) -> Self {
-        let (objects, edited) = (FxHashMap::default(), RefCell::default());
-        Self { base, objects, edit: None, edited, added: Arc::default() }
-    }
-
-    /// Replaces the object of a file, for all paths to the file.
-    pub fn set_object(&mut self, id: FileId, view: ObjectView) {
-        self.objects.insert(id, Arc::new(view));
+        Self { base, edit: None, added: Arc::default() }
     }
 
     /// Adds a file at an absolute path, or replaces an existing one.
@@ -74,35 +64,24 @@ impl<'a> Overlay<'a> {
         added.at.entry(path).or_insert((number, Added::Directory)).1 = what;
     }
 
-    /// Resolves links in the part of a path that exists in the base. The rest has no links.
+    /// Resolves links in the part of a path that exists in the base. The rest has no links, because links
+    /// to directories are never added.
     fn place(&self, path: &BStr) -> BString {
-        let mut whole =
-            if path.starts_with(b"/") { BString::default() } else { self.current_dir() };
-        for name in path.split(|&byte| byte == b'/').filter(|name| !name.is_empty()) {
-            match name {
-                b"." => {}
-                b".." => {
-                    let end = path::parent(&whole).len();
-                    whole.truncate(end);
-                }
-                _ => {
-                    if whole.last() != Some(&b'/') {
-                        whole.push(b'/');
-                    }
-                    whole.extend_from_slice(name);
-                }
-            }
-            // Links to directories are never added, so the rest of the path has no links.
-            if !self.added.at.contains_key(&whole)
-                && let Ok(real) = self.base.canonicalize(whole.as_ref())
-            {
-                whole = real;
-            }
-            if whole == "/" {
-                whole.clear();
-            }
+        let path = self.absolute(path);
+        let path = path::without_end_slashes(&path);
+        // The kernel refuses a longer path.
+        if path == "/" || path.len() >= path::PATH_MAX {
+            return path.to_owned();
         }
-        if whole.is_empty() { "/".into() } else { whole }
+        let dir = self.place(path::dir(path));
+        let whole = match path::name(path).as_bytes() {
+            b"." => dir,
+            b".." => path::dir(&dir).to_owned(),
+            name => path::join(&dir, name),
+        };
+        let real = || self.base.canonicalize(whole.as_ref()).ok();
+        let real = if self.added.at.contains_key(&whole) { None } else { real() };
+        real.unwrap_or(whole)
     }
 
     /// Finds the added file at a path, with added links followed. Returns the path in the base as
@@ -141,18 +120,9 @@ impl<'a> Overlay<'a> {
     }
 
     /// Returns the changed object at a path of the base.
-    fn edited(&self, path: &BStr, file: &OpenedFile) -> Option<Arc<ObjectView>> {
-        if let Some(view) = self.objects.get(&file.id) {
-            return Some(Arc::clone(view));
-        }
-        let (edit, Ok(now)) = (self.edit.as_ref()?, &file.object) else { return None };
-        let path = self.base.canonicalize(path).ok()?;
-        let mut edited = self.edited.borrow_mut();
-        let result = edited.entry(path).or_insert_with_key(|path| {
-            let view = edit(path.as_ref(), now);
-            view.map(Arc::new)
-        });
-        result.clone()
+    fn edited(&self, path: &BStr, file: &OpenedFile) -> Option<ObjectView> {
+        let edit = self.edit.as_ref()?;
+        edit(self.base.canonicalize(path).ok()?.as_ref(), file)
     }
 }
 
@@ -179,7 +149,7 @@ impl FileSystem for Overlay<'_> {
         };
         let file = self.base.open(path.as_ref())?;
         let Some(view) = self.edited(path.as_ref(), &file) else { return Ok(file) };
-        Ok(Arc::new(OpenedFile { object: Ok(view), ..(*file).clone() }))
+        Ok(Arc::new(OpenedFile { object: Ok(Arc::new(view)), ..(*file).clone() }))
     }
 
     fn stat(&self, path: &BStr) -> Result<FileKind, Errno> {

@@ -91,8 +91,8 @@ struct Known {
     has_short_name: bool,
     /// The run path after `fixup_rpath`. Unset before the first search along it.
     run_path: Option<RunPath>,
-    /// The object whose run path is searched after this one's: `needed_by` of `struct dso`, or an
-    /// object further up if those between have no run path. The program and preloads have none.
+    /// The object whose run path is searched after this one's: `needed_by` of `struct dso`, or the
+    /// first object further up that has a run path. The program and preloads have none.
     above: Option<usize>,
 }
 
@@ -152,7 +152,11 @@ impl<'a> Walk<'a> {
         let object = LoadedObject::new(path, id, view, role);
         self.load.objects.push(LoadedObject { loaded_by, ..object });
         // `load_preload` passes no `needed_by`, so that a chain ends at a preload.
-        let above = loaded_by.filter(|_| role == Role::Library);
+        let above = loaded_by.filter(|_| role == Role::Library).and_then(|above| {
+            let dynamic = self.load.objects[above].view.dynamic.as_ref();
+            let has_run_path = dynamic.is_some_and(|dynamic| dynamic.run_path().is_some());
+            if has_run_path { Some(above) } else { self.known[above].above }
+        });
         self.known.push(Known { above, ..Known::default() });
         self.load.objects.len() - 1
     }
@@ -250,24 +254,15 @@ impl<'a> Walk<'a> {
         let mut found = self.path_open(SearchSource::LibraryPath, &library_path, name)?;
         // `for (p = needed_by; fd == -1 && p; p = p->needed_by)`: the run path of the requester,
         // then of the objects that loaded it.
-        let (mut below, mut object) = (None::<usize>, requester);
+        let mut object = requester;
         while let (Search::Nothing, Some(index)) = (&found, object) {
             object = self.known[index].above;
-            match (self.run_path(index)?, below) {
-                (Some((source, path)), _) => {
-                    found = self.note_open(index, name)?;
-                    if let Search::Nothing = found {
-                        found = self.path_open(source, &path, name)?;
-                    }
+            if let Some((source, path)) = self.run_path(index)? {
+                found = self.note_open(index, name)?;
+                if let Search::Nothing = found {
+                    found = self.path_open(source, &path, name)?;
                 }
-                // Later lookups skip this object, which has no run path.
-                (None, Some(below)) => {
-                    self.known[below].above = object;
-                    continue;
-                }
-                (None, None) => {}
             }
-            below = Some(index);
         }
         // `path_open (name, sys_path, …)`.
         // `fd` is -2 after an errno that ends the search: `sys_path` is not searched then.

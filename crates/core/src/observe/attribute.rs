@@ -40,7 +40,10 @@ pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
         .into_iter()
         .zip(&predicted)
         .map(|(attempt, index)| match index {
-            Some(index) => known(attempt, &model[*index], closure),
+            Some(index) => {
+                let outcome = outcome_of(attempt.outcome, model[*index].outcome);
+                Probe { outcome, ..closure.probe(&model[*index]) }
+            }
             None => unknown(attempt),
         })
         .collect();
@@ -101,18 +104,6 @@ fn align(observed: &[Attempt], model: &[LoggedProbe]) -> Vec<Option<usize>> {
 /// depend on the requester.
 fn is_same(attempt: &Attempt, probe: &LoggedProbe) -> bool {
     attempt.call == probe.call && attempt.path == probe.path
-}
-
-fn known(attempt: Attempt, probe: &LoggedProbe, closure: &Closure) -> Probe {
-    let resolution = &closure.load.resolutions[probe.resolution];
-    Probe {
-        needed_by: closure.load.objects[resolution.needed_by].path.clone(),
-        needed: resolution.needed.clone(),
-        source: probe.source,
-        path: attempt.path,
-        call: probe.call,
-        outcome: outcome_of(attempt.outcome, probe.outcome),
-    }
 }
 
 /// Returns the observed outcome, or that of the model for a file that opened.

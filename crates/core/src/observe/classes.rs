@@ -152,13 +152,14 @@ struct Rule {
 impl Rule {
     fn matches(&self, lookup: &Lookup, caller: Caller<'_>) -> bool {
         let path = lookup.path.as_bstr();
+        let (dir, name) = (path::dir(path), path::name(path));
         self.by_loader.is_none_or(|by_loader| by_loader == lookup.by_loader)
             && (self.calls.is_empty() || self.calls.contains(&lookup.kind))
             && one_fits(&self.programs, caller.program)
             && one_fits(&self.paths, path)
-            && one_fits(&self.names, lookup.name())
-            && one_fits(&self.dirs, lookup.dir())
-            && self.in_variable.iter().all(|name| is_element(lookup.dir(), caller.value(name)))
+            && one_fits(&self.names, name)
+            && one_fits(&self.dirs, dir)
+            && self.in_variable.iter().all(|name| is_element(dir, caller.value(name)))
             && self.below_variable.iter().all(|name| is_below(path, caller.value(name)))
             && self.above_variable.iter().all(|name| is_above(path, caller.value(name)))
     }

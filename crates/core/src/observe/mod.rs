@@ -11,11 +11,10 @@ pub mod dlopen;
 pub mod offenders;
 pub mod tally;
 
-use bstr::{BStr, BString};
+use bstr::BString;
 use serde::{Deserialize, Serialize};
 
 use crate::fs::Errno;
-use crate::path;
 use crate::probe::{Attempt, Call, Outcome};
 
 pub use attribute::{Attributed, attribute};
@@ -63,19 +62,6 @@ impl Lookup {
     #[must_use]
     pub fn is_miss(&self) -> bool {
         self.errno.is_some()
-    }
-
-    /// Returns the directory of the path without its last slash. It is `/` for a file in the root
-    /// directory, and empty for a path without a slash.
-    #[must_use]
-    pub fn dir(&self) -> &BStr {
-        path::dir(&self.path)
-    }
-
-    /// Returns the last component of the path. It is empty for a path that ends in a slash.
-    #[must_use]
-    pub fn name(&self) -> &BStr {
-        path::name(&self.path)
     }
 
     /// Returns the call as an attempt if it can be a probe. Other calls than open and stat cannot, nor

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::offenders::first;
 use super::{Class, Kind, Lookup};
 use crate::lossy::lossy;
+use crate::path;
 
 /// Failed lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,6 +69,14 @@ pub struct ClassLookups {
     pub repeated: Repeated,
 }
 
+impl ClassLookups {
+    /// Returns the number of all lookups.
+    #[must_use]
+    pub fn lookups(&self) -> u64 {
+        self.hits + self.missed.total()
+    }
+}
+
 /// Misses in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissedPath {
@@ -110,14 +119,6 @@ pub struct RepeatedPath {
     pub times: u64,
 }
 
-impl ClassLookups {
-    /// Returns the number of all lookups.
-    #[must_use]
-    pub fn lookups(&self) -> u64 {
-        self.hits + self.missed.total()
-    }
-}
-
 /// The running counts of lookups by class and directory.
 #[derive(Clone, Debug, Default)]
 pub struct ClassTallies {
@@ -128,10 +129,10 @@ pub struct ClassTallies {
 struct Counting {
     hits: u64,
     missed: Missed,
-    /// The repetitions, without their paths.
-    repeated: Repeated,
     dirs: FxHashMap<BString, u64>,
     names: FxHashMap<BString, u64>,
+    /// The repeated lookups, without those by path.
+    repeated: Repeated,
     /// The number of times that each path was found, by kind of call.
     found: FxHashMap<Kind, FxHashMap<BString, u64>>,
 }
@@ -152,8 +153,8 @@ impl ClassTallies {
             return;
         }
         counting.missed.add(lookup);
-        charge(&mut counting.dirs, lookup.dir());
-        charge(&mut counting.names, lookup.name());
+        charge(&mut counting.dirs, path::dir(&lookup.path));
+        charge(&mut counting.names, path::name(&lookup.path));
     }
 
     /// Returns the counts. The class with the most misses and repetitions is first, equal numbers are
@@ -162,7 +163,7 @@ impl ClassTallies {
     pub fn finish(self) -> Vec<ClassLookups> {
         let mut list: Vec<ClassLookups> =
             self.classes.into_iter().map(|(class, counting)| counting.finish(class)).collect();
-        let cost = |of: &ClassLookups| of.missed.total() + of.repeated.count;
+        let cost = |it: &ClassLookups| it.missed.total() + it.repeated.count;
         list.sort_by(|a, b| cost(b).cmp(&cost(a)).then_with(|| a.class.cmp(&b.class)));
         list
     }
@@ -181,22 +182,16 @@ impl Counting {
     }
 
     fn finish(self, class: Class) -> ClassLookups {
+        let Self { hits, missed, dirs, names, mut repeated, found } = self;
         let mut again: FxHashMap<BString, u64> = FxHashMap::default();
-        for (path, times) in self.found.into_values().flatten().filter(|(_, times)| *times > 1) {
+        for (path, times) in found.into_values().flatten().filter(|(_, times)| *times > 1) {
             *again.entry(path).or_default() += times - 1;
         }
-        let again = most_first(again).take(ClassTallies::MAX_DIRS);
-        let paths = again.map(|(path, times)| RepeatedPath { path, times }).collect();
-        let dirs = most_first(self.dirs).map(|(path, misses)| MissedPath { path, misses });
-        let names = most_first(self.names).map(|(name, misses)| MissedName { name, misses });
-        ClassLookups {
-            class,
-            hits: self.hits,
-            missed: self.missed,
-            dirs: dirs.collect(),
-            names: names.collect(),
-            repeated: Repeated { paths, ..self.repeated },
-        }
+        repeated.paths = most_first(again, |path, times| RepeatedPath { path, times });
+        repeated.paths.truncate(ClassTallies::MAX_DIRS);
+        let dirs = most_first(dirs, |path, misses| MissedPath { path, misses });
+        let names = most_first(names, |name, misses| MissedName { name, misses });
+        ClassLookups { class, hits, missed, dirs, names, repeated }
     }
 }
 
@@ -207,10 +202,10 @@ fn charge(counts: &mut FxHashMap<BString, u64>, name: &BStr) {
     }
 }
 
-fn most_first(counts: FxHashMap<BString, u64>) -> impl Iterator<Item = (BString, u64)> {
+fn most_first<T>(counts: FxHashMap<BString, u64>, entry: fn(BString, u64) -> T) -> Vec<T> {
     let mut list: Vec<(BString, u64)> = counts.into_iter().collect();
     list.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-    list.into_iter()
+    list.into_iter().map(|(name, count)| entry(name, count)).collect()
 }
 
 #[cfg(test)]
@@ -235,8 +230,7 @@ mod tests {
         assert_eq!(tally.dirs[0], MissedPath { path: "/d7".into(), misses: 2 });
         assert_eq!((tally.missed.opens, tally.missed.ns), (5_001, 7 * 5_001));
         let names = [("x", 5_000), ("y", 1)];
-        let names = names.map(|(name, misses)| MissedName { name: name.into(), misses });
-        assert_eq!(tally.names, names);
+        assert_eq!(tally.names, names.map(|(n, misses)| MissedName { name: n.into(), misses }));
     }
 
     #[test]

@@ -191,20 +191,17 @@ fn number(field: &[u8]) -> Option<u32> {
 }
 
 /// Decodes `\t`, `\n` and `\\`. Any other escape stays.
-fn unescape(field: &[u8]) -> BString {
+fn unescape(mut field: &[u8]) -> BString {
     let mut text = BString::default();
-    let mut bytes = field.iter().copied().peekable();
-    while let Some(byte) = bytes.next() {
-        let escaped = match (byte, bytes.peek()) {
-            (b'\\', Some(b't')) => Some(b'\t'),
-            (b'\\', Some(b'n')) => Some(b'\n'),
-            (b'\\', Some(b'\\')) => Some(b'\\'),
-            _ => None,
+    while let [first, rest @ ..] = field {
+        let (byte, rest) = match field {
+            [b'\\', b't', rest @ ..] => (b'\t', rest),
+            [b'\\', b'n', rest @ ..] => (b'\n', rest),
+            [b'\\', b'\\', rest @ ..] => (b'\\', rest),
+            _ => (*first, rest),
         };
-        if escaped.is_some() {
-            bytes.next();
-        }
-        text.push(escaped.unwrap_or(byte));
+        text.push(byte);
+        field = rest;
     }
     text
 }

@@ -22,8 +22,8 @@ use crate::closure::{Closure, Subject};
 use crate::elf::Ident;
 use crate::facts::Format;
 use crate::fs::{FileId, FileSystem};
-use crate::loader::glibc;
 use crate::loader::load::{LoadedObject, Role};
+use crate::path;
 use crate::search::loader_cache::write::entry_flags;
 use crate::search::loader_cache::{LoaderCache, NewEntry, write};
 
@@ -197,7 +197,7 @@ impl<'a> Package<'a> {
     fn entered(&self, path: BString) -> Result<Entered, FindingKind> {
         let file = opened(self.fs, &path)?;
         // Under two paths one file can have two values of `$ORIGIN`, and so other libraries.
-        let origin = super::real_path(self.fs, glibc::dirname(&path).as_ref());
+        let origin = super::real_path(self.fs, path::dir(&path));
         Ok(Entered { path, id: file.id, origin })
     }
 

@@ -16,7 +16,6 @@ use super::settings::Settings;
 use crate::closure::{Subject, SubjectKind};
 use crate::elf::ObjectView;
 use crate::fs::{Errno, FileSystem};
-use crate::loader::glibc;
 use crate::loader::glibc::run_path::{Look, RunPath, fixed_dir, fixed_path, look};
 use crate::loader::load::{Load, LoadedObject, Reason};
 use crate::path;
@@ -76,7 +75,7 @@ impl<'a> OwnPath<'a> {
         settings: &'a Settings,
     ) -> Self {
         let is_program = matches!(subject.kind, SubjectKind::Program { .. });
-        let (view, origin) = (Arc::clone(&subject.view), glibc::dirname(path));
+        let (view, origin) = (Arc::clone(&subject.view), path::dir(path).to_owned());
         let mut own = Self { fs, settings, view, origin, is_program, dirs: Vec::new() };
         let whole = RunPath::of(&subject.view).into_iter();
         for element in whole.flat_map(|path| path.value.split(|&byte| byte == b':')) {

@@ -11,7 +11,7 @@ use crate::edit::{Edit, RunPathKind};
 use crate::elf::{Dependency, DependencyKind, Dynamic, ObjectView};
 use crate::facts::Environment;
 use crate::fs::overlay::Added;
-use crate::fs::{Additions, FileId, FileSystem, Overlay};
+use crate::fs::{Additions, FileId, FileSystem, OpenedFile, Overlay};
 
 /// A start with an applied plan, and the differences from the start without it.
 #[derive(Clone, Debug)]
@@ -81,9 +81,9 @@ impl<'p> Outlook<'p> {
     /// Returns `fs` with the applied plan. `fs` must have the same files as in [`Outlook::of`].
     #[must_use]
     pub fn over<'a>(&'a self, fs: &'a dyn FileSystem) -> Overlay<'a> {
-        let edit = |path: &BStr, view: &ObjectView| {
+        let edit = |path: &BStr, file: &OpenedFile| {
             let edits = self.edits.get(path)?;
-            let mut view = view.clone();
+            let mut view = ObjectView::clone(file.object.as_ref().ok()?);
             for edit in *edits {
                 apply(&mut view, edit);
             }

@@ -57,13 +57,11 @@ impl ObjectBindings {
     }
 }
 
-/// The value that the loader stores in a slot, before load addresses are added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Slot {
+/// The value that the loader stores in a word for a symbol, before load addresses are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
     /// The load address of an object plus an address in it.
     Address(At),
-    /// As [`Slot::Address`], less the address of the slot itself.
-    Distance(At),
     /// A number to which no load address is added.
     Constant(u64),
     /// The result of the resolver, which depends on the processor, plus the addend.
@@ -73,30 +71,6 @@ pub enum Slot {
         /// Addend of the result.
         addend: u64,
     },
-    /// The number that the loader gave the TLS block of an object.
-    TlsModule {
-        /// Index of the object.
-        object: usize,
-    },
-    /// The place of a thread-local variable. The loader stores its offset from the thread pointer,
-    /// or the negated offset.
-    TlsOffset {
-        /// Index of the object and offset in its TLS block.
-        variable: At,
-        /// True for the negated offset.
-        negated: bool,
-    },
-    /// A TLS descriptor (two words) for a thread-local variable.
-    TlsDescriptor(Option<At>),
-    /// Bytes of another object, copied when that object was relocated.
-    Copied {
-        /// The source of the bytes.
-        from: At,
-        /// The number of bytes.
-        size: u64,
-    },
-    /// The slot keeps its value of the file.
-    Unchanged,
 }
 
 /// An address in an object.
@@ -108,60 +82,18 @@ pub struct At {
     pub address: u64,
 }
 
-impl Bindings {
-    /// Returns the value that the loader stores for a binding of the object at `index`, or `None`
-    /// if that object has no symbol tables.
+impl Binding {
+    /// Returns the value that the loader stores for a `GLOB_DAT`, `JUMP_SLOT` or absolute relocation.
     #[must_use]
-    pub fn slot(&self, index: usize, binding: &Binding) -> Option<Slot> {
-        use RelocationKind::{
-            Copy, Irelative, PcRelative, Size, TlsBlockOffset, TlsDescriptor, TlsModule, TlsOffset,
-            TlsOffsetNegated,
-        };
-        let symbols = self.objects.get(index)?.symbols.as_ref()?;
-        let machine = symbols.machine?;
-        let Binding { kind, value, addend, .. } = *binding;
+    pub fn word(&self) -> Word {
+        let Self { value, addend, .. } = *self;
         let address = value.wrapping_add_signed(addend);
-        Some(match (kind, binding.definer, binding.definer.object()) {
-            (Irelative, ..) => {
-                Slot::Resolver { resolver: At { object: index, address }, addend: 0 }
+        match (self.definer, self.definer.object()) {
+            (Definer::Object(_), Some(object)) if self.symbol_type == SymbolType::Ifunc => {
+                Word::Resolver { resolver: At { object, address: value }, addend: addend as u64 }
             }
-            (Copy, _, Some(object)) => {
-                let wanted = symbols.symbol(binding.symbol).map_or(0, |symbol| symbol.size);
-                let from = At { object, address: value };
-                Slot::Copied { from, size: wanted.min(self.size_of(binding)) }
-            }
-            (Size(_), ..) => Slot::Constant(self.size_of(binding).wrapping_add_signed(addend)),
-            (TlsModule, _, Some(object)) => Slot::TlsModule { object },
-            (TlsBlockOffset, _, Some(_)) => {
-                Slot::Constant(address.wrapping_sub(machine.block_offset_bias()))
-            }
-            (TlsOffset | TlsOffsetNegated, _, Some(object)) => {
-                let negated = kind == TlsOffsetNegated;
-                Slot::TlsOffset { variable: At { object, address }, negated }
-            }
-            (TlsDescriptor, _, object) => {
-                Slot::TlsDescriptor(object.map(|object| At { object, address }))
-            }
-            (PcRelative(_), Definer::Object(_), Some(object)) => {
-                Slot::Distance(At { object, address })
-            }
-            (
-                Copy | PcRelative(_) | TlsModule | TlsBlockOffset | TlsOffset | TlsOffsetNegated,
-                ..,
-            ) => Slot::Unchanged,
-            (_, Definer::Object(_), Some(object)) if binding.symbol_type == SymbolType::Ifunc => {
-                Slot::Resolver { resolver: At { object, address: value }, addend: addend as u64 }
-            }
-            (_, Definer::Object(_), Some(object)) => Slot::Address(At { object, address }),
-            _ => Slot::Constant(address),
-        })
-    }
-
-    /// `st_size` of the definition.
-    fn size_of(&self, binding: &Binding) -> u64 {
-        let definer = binding.definer.object().and_then(|object| self.objects.get(object));
-        let symbols = definer.and_then(|object| object.symbols.as_ref());
-        let symbol = symbols.and_then(|symbols| symbols.symbol(binding.definition));
-        symbol.map_or(0, |symbol| symbol.size)
+            (Definer::Object(_), Some(object)) => Word::Address(At { object, address }),
+            _ => Word::Constant(address),
+        }
     }
 }

@@ -3,11 +3,7 @@
 use object::elf::{self, DynamicFlags, DynamicTag};
 use object::read::ReadRef;
 
-use crate::elf::Image;
-
-/// Tags and values. If a tag occurs twice, the last entry counts, as in glibc `elf_get_dynamic_info`.
-#[derive(Clone, Debug)]
-pub(crate) struct Tags(pub(crate) Vec<(DynamicTag, u64)>);
+use crate::elf::{Image, Tags};
 
 /// Address and size in bytes of a table.
 #[derive(Clone, Copy, Debug)]
@@ -31,10 +27,6 @@ impl Table {
 }
 
 impl Tags {
-    pub(crate) fn get(&self, tag: DynamicTag) -> Option<u64> {
-        self.0.iter().rfind(|entry| entry.0 == tag).map(|entry| entry.1)
-    }
-
     pub(super) fn table(&self, address: DynamicTag, size: DynamicTag) -> Table {
         let value = |tag| self.get(tag).unwrap_or(0);
         Table { address: value(address), size: value(size) }

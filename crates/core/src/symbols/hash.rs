@@ -4,9 +4,8 @@
 use object::elf;
 use object::read::ReadRef;
 
-use super::dynamic::Tags;
 use super::machine::KnownMachine;
-use crate::elf::{ElfError, Image};
+use crate::elf::{ElfError, Image, Tags};
 
 /// The hash table in which a loader searches an object.
 #[derive(Clone, Debug)]

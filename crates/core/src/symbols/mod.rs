@@ -12,7 +12,7 @@
 //! # Not predicted
 //!
 //! - Values that depend on the processor: a relocation by an IFUNC has the resolver, not its
-//!   result ([`Slot::Resolver`]).
+//!   result ([`Word::Resolver`]).
 //! - Load addresses, TLS module numbers and TLS offsets: a value is relative to its object.
 //! - Differences between musl releases for a name that ends in `64`. The rule of 1.2.4 is used for
 //!   all of them, and only if no object defines the name.
@@ -28,6 +28,9 @@ pub mod object;
 pub mod order;
 mod relocations;
 pub mod report;
+#[cfg(any(test, feature = "mem"))]
+#[path = "tests/slot.rs"]
+pub mod slot;
 mod symbol_type;
 #[cfg(test)]
 mod tests;
@@ -45,8 +48,8 @@ use crate::facts::Libc;
 use crate::loader::load::{Load, LoadedObject};
 
 pub use binding::{
-    At, Binding, Bindings, Definer, ObjectBindings, Relative, RelocationKind, Slot, SymbolClass,
-    SymbolType,
+    At, Binding, Bindings, Definer, ObjectBindings, Relative, RelocationKind, SymbolClass,
+    SymbolType, Word,
 };
 pub use object::{ObjectSymbols, Symbol};
 pub use report::SymbolReport;

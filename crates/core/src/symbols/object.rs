@@ -3,13 +3,12 @@
 use object::elf;
 use object::read::ReadRef;
 
-use super::dynamic::Tags;
 use super::hash::HashTable;
 use super::machine::KnownMachine;
 use super::relocations::{Relocation, Relocations};
 use super::symbol_type::{Relative, RelocationKind, SymbolType};
 use super::version_table::VersionTable;
-use crate::elf::{Class, ElfError, Ident, Image};
+use crate::elf::{Class, ElfError, Ident, Image, Tags};
 
 /// The data of one object that symbol lookup and relocation need. It is read once for each file and
 /// shared by all starts that load the file.
@@ -111,7 +110,7 @@ impl ObjectSymbols {
     pub fn read<'data, R: ReadRef<'data>>(data: R) -> Result<Self, ElfError> {
         let image = Image::new(data)?;
         let machine = KnownMachine::of(&image.ident);
-        let tags = Tags(image.dynamic_entries()?);
+        let tags = image.dynamic_entries()?;
         let mut object = Self {
             ident: image.ident,
             machine,

@@ -3,10 +3,10 @@
 use object::elf;
 use object::read::ReadRef;
 
-use super::dynamic::{Table, Tags};
+use super::dynamic::Table;
 use super::machine::{KnownMachine, TypeOf};
 use super::symbol_type::{Binding, Definer, Relative, RelocationKind, SymbolType};
-use crate::elf::{Class, ElfError, Image};
+use crate::elf::{Class, ElfError, Image, Tags};
 
 /// The limit on relocations of one object. Chromium has less than a million. A hostile `DT_RELR`
 /// can name 63 with one word.

@@ -18,7 +18,7 @@ pub struct SymbolReport {
     /// Strong references that nothing defines, each once for an object.
     pub undefined: Vec<UndefinedSymbol>,
     /// Versions that an object needs and the library it names does not define.
-    pub missing_versions: Vec<MissingVersionReport>,
+    pub missing_versions: Vec<MissingVersion>,
     /// Symbols that are referred to and that more than one object defines.
     pub interposed: Vec<InterposedSymbol>,
     /// For each pair of objects, the number of symbols of the first that the second defines, in
@@ -43,19 +43,6 @@ pub struct UndefinedSymbol {
     /// True if only calls refer to it and the object is bound lazily: the program starts, and ends
     /// at the first call.
     pub lazy: bool,
-}
-
-/// A version that is needed and not defined.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct MissingVersionReport {
-    /// The object that needs it.
-    pub object: String,
-    /// The library that does not define it.
-    pub library: String,
-    /// The version.
-    pub version: String,
-    /// True if the program starts without it.
-    pub weak: bool,
 }
 
 /// A symbol that several objects define.
@@ -152,7 +139,7 @@ impl SymbolReport {
         let reader = Reader { load, bindings };
         Self {
             undefined: reader.undefined(),
-            missing_versions: reader.missing_versions(),
+            missing_versions: bindings.missing_versions.clone(),
             interposed: reader.interposed(),
             definers: reader.definers(),
             relocations: reader.relocations(),
@@ -212,16 +199,6 @@ impl<'a> Reader<'a> {
             undefined[*place].lazy &= lazy;
         }
         undefined
-    }
-
-    fn missing_versions(&self) -> Vec<MissingVersionReport> {
-        let report = |missing: &MissingVersion| MissingVersionReport {
-            object: self.path(missing.object),
-            library: self.path(missing.library),
-            version: text(&missing.version),
-            weak: missing.weak,
-        };
-        self.bindings.missing_versions.iter().map(report).collect()
     }
 
     fn definers(&self) -> Vec<DefinerCount> {

@@ -3,8 +3,7 @@
 use object::elf;
 use object::read::ReadRef;
 
-use super::dynamic::Tags;
-use crate::elf::{ElfError, Image, Reader};
+use crate::elf::{ElfError, Image, Reader, Tags};
 
 /// The limit on entries of `DT_VERNEED` and of `DT_VERDEF`. A version index has 15 bits.
 const MAX_ENTRIES: usize = 1 << 15;

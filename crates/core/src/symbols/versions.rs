@@ -2,23 +2,24 @@
 
 use std::sync::Arc;
 
-use bstr::{BString, ByteSlice};
+use bstr::ByteSlice;
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 
 use super::object::ObjectSymbols;
 use crate::loader::load::Load;
 
 /// A version that an object needs and that the library lacks, although it has versions. glibc does
 /// not start a program with one, unless it is weak.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MissingVersion {
-    /// Index of the object that needs it.
-    pub object: usize,
-    /// Index of the library that does not have it.
-    pub library: usize,
+    /// The object that needs it.
+    pub object: String,
+    /// The library that does not define it.
+    pub library: String,
     /// The version.
-    pub version: BString,
-    /// `VER_FLG_WEAK`: the program starts without it.
+    pub version: String,
+    /// True if the program starts without it.
     pub weak: bool,
 }
 
@@ -35,9 +36,10 @@ pub(super) fn check(load: &Load, objects: &[Option<Arc<ObjectSymbols>>]) -> Vec<
             for version in &need.versions {
                 let name = symbols.string(version.name);
                 if !has_version(definer, version.hash, name) {
-                    let version_name = BString::from(name);
-                    let weak = version.weak;
-                    missing.push(MissingVersion { object, library, version: version_name, weak });
+                    let [object, library] = [object, library]
+                        .map(|at| load.objects[at].path.to_str_lossy().into_owned());
+                    let (version, weak) = (name.to_str_lossy().into_owned(), version.weak);
+                    missing.push(MissingVersion { object, library, version, weak });
                 }
             }
         }

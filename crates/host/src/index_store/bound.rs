@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use becalm_core::closure::{Closure, FoundBefore, Starts};
+use becalm_core::closure::{Closure, FoundBefore, Starts, Subject};
 use becalm_core::elf::{ElfError, Endian};
 use becalm_core::facts::{Environment, GlibcVersion, Libc, LoaderFacts};
 use becalm_core::index::bound::{
@@ -293,14 +293,17 @@ pub(super) fn starts<'a>(
     facts: &Arc<LoaderFacts>,
     environments: &'a [(&Environment, FoundBefore)],
 ) -> Vec<Starts<'a>> {
-    let of = |(environment, found): &'a (&Environment, FoundBefore)| {
-        Starts::new(session, facts, environment, found)
+    let of = |(environment, found): &'a (&Environment, FoundBefore)| Starts {
+        fs: session,
+        facts: Arc::clone(facts),
+        environment,
+        found: Some(found),
     };
     environments.iter().map(of).collect()
 }
 
 fn start_of(starts: &Starts<'_>, path: &BString) -> Option<Closure> {
-    let subject = starts.open(path.as_ref()).ok()?;
+    let subject = Subject::open(starts.fs, path.as_ref()).ok()?;
     let interpreter = subject.interpreter()?.to_owned();
     starts.resolve(subject, interpreter.as_ref()).ok()
 }

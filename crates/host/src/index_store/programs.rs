@@ -35,7 +35,7 @@ impl Work<'_> {
 
     fn program(&self, starts: &[Starts<'_>], path: &BStr) -> Option<Program> {
         let seen = self.settled(path).map_or(0, |fingerprint| fingerprint.digest());
-        let subject = starts.first()?.open(path).ok()?;
+        let subject = Subject::open(starts.first()?.fs, path).ok()?;
         let SubjectKind::Program { interpreter } = &subject.kind else { return None };
         // A library may name a loader as well (`libc.so.6`).
         if subject.view.is_library() {

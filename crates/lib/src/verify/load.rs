@@ -20,6 +20,7 @@ use becalm_core::strategy::planned::differences;
 use becalm_host::oracle;
 use bstr::{BStr, BString};
 use object::ReadCache;
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use crate::assume::Assumptions;
@@ -77,12 +78,14 @@ pub(crate) fn compare(
 
 /// Returns the libraries of the start without the edits, in load order.
 fn plain(fs: &dyn FileSystem, now: &Closure) -> Result<Vec<(FileId, BString)>> {
-    let mut overlay = Overlay::new(fs);
+    let mut originals = FxHashMap::default();
     for object in &now.load.objects {
         if let Some(view) = original(object.path.as_ref())? {
-            overlay.set_object(object.id, view);
+            originals.insert(object.id, view);
         }
     }
+    let mut overlay = Overlay::new(fs);
+    overlay.edit = Some(Box::new(|_, file| originals.get(&file.id).cloned()));
     let subject = Subject::open(&overlay, now.subject.path.as_ref())?;
     let (Some(interpreter), Some(facts)) = (loader(now), &now.facts) else {
         return Ok(Vec::new());

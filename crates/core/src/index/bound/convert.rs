@@ -10,7 +10,7 @@ use crate::elf::Ident;
 use crate::facts::{GLIBC_RANGE, GlibcVersion};
 use crate::loader::load::{Load, Role};
 use crate::symbols::machine::{KnownMachine, TypeOf};
-use crate::symbols::{self, At, Bindings, ObjectSymbols, RelocationKind, Slot};
+use crate::symbols::{self, At, Bindings, ObjectSymbols, RelocationKind, Word};
 
 /// The reason why a program is not bound.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -159,10 +159,10 @@ impl Writer<'_> {
             return self.leave(binding, offset);
         }
         let of = |object| Some(Definer::Object(u32::try_from(object).ok()?));
-        let (definer, value) = match self.bindings.slot(self.index, binding)? {
-            Slot::Address(At { object, address }) => (of(object)?, address),
-            Slot::Constant(value) => (Definer::Absolute, value),
-            Slot::Resolver { resolver: At { object, address }, addend: 0 } => {
+        let (definer, value) = match binding.word() {
+            Word::Address(At { object, address }) => (of(object)?, address),
+            Word::Constant(value) => (Definer::Absolute, value),
+            Word::Resolver { resolver: At { object, address }, addend: 0 } => {
                 if !self.is_relocated_before(object) {
                     return None;
                 }
@@ -175,7 +175,7 @@ impl Writer<'_> {
                 self.written.indirects.push(SlotBinding { offset, definer, value });
                 return Some(());
             }
-            _ => return self.leave(binding, offset),
+            Word::Resolver { .. } => return self.leave(binding, offset),
         };
         let Ok(value) = i32::try_from(value.cast_signed()) else {
             return self.leave(binding, offset);

@@ -6,7 +6,7 @@ use super::search::is_library;
 use crate::elf::Ident;
 use crate::fs::{FileKind, FileSystem};
 use crate::index::hash::NameHash;
-use crate::loader::glibc::dirname;
+use crate::path;
 use crate::search::hwcaps::arch::Arch;
 
 /// Returns the hash of a name in a directory that `LD_LIBRARY_PATH` may contain. Returns `None` for
@@ -24,7 +24,7 @@ pub fn name_in(fs: &dyn FileSystem, dir: &BStr, name: &BStr, ident: &Ident) -> O
     }
     let in_dir = || {
         let (dir, path) = (fs.canonicalize(dir), fs.canonicalize(path.as_ref()));
-        matches!((dir, path), (Ok(dir), Ok(path)) if dirname(&path) == dir)
+        matches!((dir, path), (Ok(dir), Ok(path)) if path::dir(&path) == dir)
     };
     // No other file can be needed, and the check has to open the file.
     let certain = kind == Ok(FileKind::File)

@@ -14,7 +14,7 @@ use crate::elf::{Ident, ObjectView};
 use crate::fs::{Errno, FileKind, FileSystem, OpenedFile};
 use crate::index::hash::run_path_digest;
 use crate::loader::glibc::run_path::{Look, RunPath, fixed_dir, look};
-use crate::loader::glibc::{Verdict, dirname, fitness};
+use crate::loader::glibc::{Verdict, fitness};
 use crate::path;
 use crate::search::hwcaps::variants::Variants;
 use crate::search::order::{Requester, Source};
@@ -192,7 +192,7 @@ impl<'a> Resolver<'a> {
     /// Returns the directories of a run path. `None` in place of the first element that depends on
     /// the process ends the list.
     fn directories(&self, path: &BStr, run_path: &RunPath<'_>) -> Vec<Option<Rc<Dir>>> {
-        let origin = dirname(path);
+        let origin = path::dir(path).to_owned();
         let mut dirs: Vec<Option<Rc<Dir>>> = Vec::new();
         for element in run_path.value.split_str(":").map(BStr::new) {
             // The loader would expand an answer with a dollar sign again.

@@ -10,9 +10,10 @@ use super::dirs::PathList;
 use super::open_path::{Found, Request};
 use super::run_path::RunPath;
 use super::verify;
-use super::{Ended, Named, Process, dirname};
+use super::{Ended, Named, Process};
 use crate::loader::GlibcVersion;
 use crate::loader::load::{Answer, LoadedObject, Refusal, Role};
+use crate::path;
 use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::dst;
 use crate::search::loader_cache::LoaderCache;
@@ -167,38 +168,42 @@ impl Process<'_> {
                 self.errno = errno;
                 return Ok(None);
             }
-            self.cache = self.cache.take().filter(Option::is_some);
+            // A cache that was missing or invalid is opened again.
+            self.caches.retain(|(source, _), cache| {
+                *source != SearchSource::LoaderCache || cache.is_some()
+            });
         }
-        if self.cache.is_none() {
-            let bytes = self.read_cache(path, request, SearchSource::LoaderCache)?;
-            // `cache = (void *) -1` for a cache that is missing or invalid: up to 2.43 no later
-            // lookup reads it again.
-            self.cache = Some(bytes.and_then(|bytes| self.parsed_cache(bytes)));
-        }
-        Ok(self.cache.clone().flatten())
+        self.cache_at(path, request, SearchSource::LoaderCache)
     }
 
-    /// Reads the bytes of a loader cache. The open of one that exists is not counted as a probe.
-    pub(super) fn read_cache(
+    /// Returns the loader cache at a path. Each is read once in a start, and one that is missing or
+    /// invalid is remembered too (`cache = (void *) -1`). The open of one that exists is not counted as a
+    /// probe.
+    pub(super) fn cache_at(
         &mut self,
         path: &BString,
         request: Request<'_>,
         source: SearchSource,
-    ) -> Result<Option<Arc<[u8]>>, Ended> {
-        match self.fs.read(path.as_ref()) {
-            Ok(bytes) => Ok(Some(bytes)),
+    ) -> Result<Option<Rc<LoaderCache>>, Ended> {
+        let key = (source, path.clone());
+        if let Some(known) = self.caches.get(&key) {
+            return Ok(known.clone());
+        }
+        let cache = match self.fs.read(path.as_ref()) {
+            Ok(bytes) => {
+                let is_of_package = source == SearchSource::PackageCache;
+                self.load.package_caches.extend(is_of_package.then(|| path.clone()));
+                LoaderCache::parse_for(bytes, &self.start.view.ident).map(Rc::new)
+            }
             Err(errno) => {
                 self.errno = errno;
                 let tried = (source, Call::Open, Outcome::from(errno));
                 self.probe(request.resolution, tried, path, 0)?;
-                Ok(None)
+                None
             }
-        }
-    }
-
-    /// Parses the bytes of a loader cache. Returns `None` if they are invalid.
-    pub(super) fn parsed_cache(&self, bytes: Arc<[u8]>) -> Option<Rc<LoaderCache>> {
-        LoaderCache::parse_for(bytes, &self.start.view.ident).map(Rc::new)
+        };
+        self.caches.insert(key, cache.clone());
+        Ok(cache)
     }
 
     pub(super) fn requester(&self, object: usize) -> Requester {
@@ -264,7 +269,7 @@ impl Process<'_> {
     /// links not resolved. `_dl_new_object` puts the current directory before a relative path.
     pub(super) fn origin_of(&self, path: &BString) -> BString {
         // A relative directory in a run path or in `LD_LIBRARY_PATH` makes a relative path.
-        dirname(&self.fs.absolute(path.as_ref()))
+        path::dir(&self.fs.absolute(path.as_ref())).to_owned()
     }
 
     /// `fillin_rpath` with the DSTs of an object.

@@ -30,6 +30,7 @@ use self::dirs::{Dirs, PathList};
 use super::load::{Load, LoadedObject, Reason, Refusal, Role, Start, Stop};
 use super::{Environment, GlibcVersion, LoaderFacts};
 use crate::fs::{Errno, FileId, FileSystem};
+use crate::path;
 use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::dst::{Secure, Tokens};
 use crate::search::loader_cache::{CacheQuery, LoaderCache};
@@ -58,11 +59,9 @@ pub(crate) struct Process<'a> {
     library_path: PathList,
     /// `__rtld_search_dirs`: the compiled-in directories.
     system_dirs: PathList,
-    /// The loader cache. The outer `None` means not read yet, the inner one means that the cache is
-    /// missing or invalid.
-    cache: Option<Option<Rc<LoaderCache>>>,
-    /// The loader caches of packages, by package root.
-    package_caches: FxHashMap<BString, Option<Rc<LoaderCache>>>,
+    /// The loader caches that were read, that of the system and those of packages. `None` for one that
+    /// is missing or invalid.
+    caches: FxHashMap<(SearchSource, BString), Option<Rc<LoaderCache>>>,
     /// The properties of this process that select entries of a loader cache.
     cache_query: CacheQuery,
     /// The variable `errno`. A successful call leaves it unchanged, and `open_path` reads it
@@ -133,8 +132,7 @@ impl<'a> Process<'a> {
             dirs,
             library_path: PathList::default(),
             system_dirs,
-            cache: None,
-            package_caches: FxHashMap::default(),
+            caches: FxHashMap::default(),
             cache_query: CacheQuery::new(&start.view.ident, facts),
             errno: Errno(0),
             candidate: BString::default(),
@@ -170,7 +168,7 @@ impl<'a> Process<'a> {
         for name in VDSO_NAMES {
             self.namespaces[0].names.insert(name.into(), Named::Vdso);
         }
-        self.add_object(loader, dirname(&start.interpreter));
+        self.add_object(loader, path::dir(&start.interpreter).to_owned());
         // `_dl_rtld_libname`: an object that needs the loader by its `PT_INTERP` path gets this
         // object and not a second copy.
         self.add_name(0, 1, start.interpreter.as_ref());
@@ -249,10 +247,4 @@ impl<'a> Process<'a> {
         self.load.stop = Some(Stop::TooManyProbes);
         Ended::Start
     }
-}
-
-/// Returns the directory of a path without resolving links. Like `_dl_new_object` it cuts off the
-/// last slash and the rest, but keeps a slash that starts the path.
-pub(crate) fn dirname(path: &[u8]) -> BString {
-    crate::path::dir(path).to_owned()
 }

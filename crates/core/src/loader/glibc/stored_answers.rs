@@ -7,7 +7,6 @@
 //!
 //! [`Environment::reads`]: crate::facts::Environment
 
-use std::rc::Rc;
 use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
@@ -20,8 +19,7 @@ use crate::fs::Errno;
 use crate::loader::load::Role;
 use crate::path;
 use crate::probe::SearchSource;
-use crate::search::dst;
-use crate::search::loader_cache::LoaderCache;
+use crate::search::{Stores, dst};
 
 impl Process<'_> {
     /// Searches the stored answers of the requester.
@@ -105,7 +103,10 @@ impl Process<'_> {
         root: BString,
     ) -> Result<Option<Found>, Ended> {
         let object = request.needed_by;
-        let Some(cache) = self.package_cache(request, root)? else { return Ok(None) };
+        let file: BString = [root.as_slice(), b"/etc/ld.so.cache"].concat().into();
+        // A missing cache costs one failed open for the package, and not one for each of its libraries.
+        let cache = self.cache_at(&file, request, SearchSource::PackageCache)?;
+        let Some(cache) = cache else { return Ok(None) };
         let Some(path) = self.cached(&cache, request) else { return Ok(None) };
         // The cache may have an answer that the plain search of this object would not give: one
         // that another object of the package needs. Its writer has resolved the needed strings of
@@ -131,26 +132,6 @@ impl Process<'_> {
         Ok(!own.tried.borrow().is_empty() && own.dirs.iter().any(is_dir))
     }
 
-    /// Returns the loader cache of a package. Each is read once; a missing one costs one failed
-    /// open.
-    fn package_cache(
-        &mut self,
-        request: Request<'_>,
-        root: BString,
-    ) -> Result<Option<Rc<LoaderCache>>, Ended> {
-        if let Some(known) = self.package_caches.get(&root) {
-            return Ok(known.clone());
-        }
-        let file: BString = [root.as_slice(), b"/etc/ld.so.cache"].concat().into();
-        let bytes = self.read_cache(&file, request, SearchSource::PackageCache)?;
-        self.load.package_caches.extend(bytes.is_some().then_some(file));
-        // An invalid cache costs an open, but is not read again. A missing one is remembered too, so
-        // that a package costs one failed open and not one for each of its libraries.
-        let cache = bytes.and_then(|bytes| self.parsed_cache(bytes));
-        self.package_caches.insert(root, cache.clone());
-        Ok(cache)
-    }
-
     /// Returns the root of the package that contains an object, without resolving links.
     fn package_root(&self, object: usize) -> Option<BString> {
         // The loader has no path for a program that the kernel mapped, only its `l_origin`.
@@ -160,8 +141,15 @@ impl Process<'_> {
         } else {
             self.load.objects[object].path.as_ref()
         };
-        let stores = &self.environment.reads.package_caches;
-        stores.iter().find_map(|prefix| root_below(path, prefix.as_ref(), is_program))
+        // Relative prefixes are left out: they would depend on the current directory, which the user of a
+        // set-id program chooses.
+        let stores = Stores::of(&self.environment.reads.package_caches);
+        let root = stores.package_of(path)?;
+        let inside = &path[root.len()..];
+        // The rest of the path must not leave the package.
+        let is_outside = matches!(path::name(root).as_bytes(), b"." | b"..") || leaves(inside);
+        let is_file = inside.is_empty() && !is_program;
+        (!is_outside && !is_file).then(|| root.to_owned())
     }
 }
 
@@ -173,27 +161,6 @@ fn has_directory(run_path: &[u8], dir: &[u8]) -> bool {
         without_slash.unwrap_or(element) == path::without_end_slashes(dir)
     };
     run_path.split_str(":").any(is_dir)
-}
-
-/// Returns the store prefix of a path and one component below it. Returns `None` if the path is
-/// outside the prefix, or if the rest of the path leaves the package.
-fn root_below(path: &BStr, prefix: &BStr, is_directory: bool) -> Option<BString> {
-    let prefix = prefix.trim_end_with(|c| c == '/');
-    // A relative prefix would depend on the current directory, which the user of a set-id program
-    // chooses.
-    if !prefix.starts_with(b"/") {
-        return None;
-    }
-    let below = path.strip_prefix(prefix)?.strip_prefix(b"/")?;
-    let (name, inside) = match below.split_once_str("/") {
-        Some((name, inside)) => (name, inside),
-        None if is_directory => (below, &b""[..]),
-        None => return None,
-    };
-    if matches!(name, b"" | b"." | b"..") || leaves(inside) {
-        return None;
-    }
-    Some(path[..prefix.len() + 1 + name.len()].into())
 }
 
 /// Returns true if a `..` leaves the directory that a relative path starts in.

@@ -104,7 +104,7 @@ fn missing_superfluous_and_malformed_answers_are_detected() {
     let broken = of_note(packages(), "liba.so\0=/s/a/lib/liba.so\0libb.so\0");
     assert_eq!(
         broken,
-        [(String::new(), Verdict::Malformed { says: NoteError::Truncated.to_string() })]
+        [(String::new(), Verdict::Malformed { says: NoteError("ends too early").to_string() })]
     );
 }
 

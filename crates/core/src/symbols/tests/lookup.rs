@@ -9,7 +9,8 @@ use object::elf::{
 use super::image::{Image, Sym};
 use super::{GLIBC, bound, bound_by, definer, one};
 use crate::facts::{GlibcVersion, Libc};
-use crate::symbols::{At, BindOptions, Definer, Slot};
+use crate::symbols::slot::Slot;
+use crate::symbols::{At, BindOptions, Definer};
 
 fn program() -> Image {
     Image::new("prog").symbol(Sym::undefined("f")).relocate(R_X86_64_GLOB_DAT, "f")

@@ -5,7 +5,8 @@ use object::elf::{self, DT_PPC64_OPT};
 use super::image::{Image, SLOTS, Sym};
 use super::{bound, one};
 use crate::elf::{Class, Endian};
-use crate::symbols::{At, Definer, ObjectSymbols, Relative, RelocationKind, Slot};
+use crate::symbols::slot::Slot;
+use crate::symbols::{At, Definer, ObjectSymbols, Relative, RelocationKind};
 
 fn slot(images: &[Image]) -> Slot {
     let bindings = bound(images);

@@ -32,11 +32,12 @@ fn starts_that_share_results_have_the_same_objects_in_any_order() {
     for facts in [facts(36), facts(44)].map(std::sync::Arc::new) {
         for first in 0..programs.len() {
             let found = FoundBefore::default();
-            let starts = Starts::new(&fs, &facts, &environment, &found);
+            let (fs, facts) = (&fs, facts.clone());
+            let starts = Starts { fs, facts, environment: &environment, found: Some(&found) };
             for path in programs.iter().cycle().skip(first).take(2 * programs.len()) {
-                let open = || Subject::open(&fs, (*path).into()).expect("the fixture's program");
+                let open = || Subject::open(fs, (*path).into()).expect("the fixture's program");
                 let plain =
-                    closure::resolve(&fs, open(), LD_SO.into(), facts.clone(), &environment);
+                    closure::resolve(fs, open(), LD_SO.into(), starts.facts.clone(), &environment);
                 let shared = starts.resolve(open(), LD_SO.into());
                 let [plain, shared] =
                     [plain, shared].map(|it| it.expect("the fixture's loader").load);
@@ -55,9 +56,9 @@ fn starts_that_share_results_have_the_same_objects_in_any_order() {
 fn a_library_that_another_start_found_is_not_searched_for_again() {
     let (fs, facts, environment) = (fs(), facts(36).into(), Environment::default());
     let found = FoundBefore::default();
-    let starts = Starts::new(&fs, &facts, &environment, &found);
+    let starts = Starts { fs: &fs, facts, environment: &environment, found: Some(&found) };
     let probes = |path: &str| {
-        let subject = starts.open(path.into()).expect("the fixture's program");
+        let subject = Subject::open(&fs, path.into()).expect("the fixture's program");
         starts.resolve(subject, LD_SO.into()).expect("the fixture's loader").load.probes.len()
     };
     let first = probes("/bin/one");
