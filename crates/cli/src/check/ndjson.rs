@@ -10,7 +10,6 @@ use anyhow::Result;
 use becalm_lib::assume::Assumptions;
 use becalm_lib::check::budget::Budget;
 use becalm_lib::json::document;
-use becalm_lib::progress::Phase;
 use becalm_lib::survey::{self, Options, Surveyed, Unchecked};
 use becalm_lib::targets::Problem;
 

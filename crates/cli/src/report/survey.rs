@@ -7,7 +7,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use askama::Template;
 use becalm_host::open_stream;
-use becalm_lib::progress::Phase;
 use becalm_lib::report::{Options, report};
 use becalm_lib::survey::summary::{Group, Groups, Lost, Summary, summary, worst_first};
 use becalm_lib::words::{counted, grouped, milliseconds};

@@ -11,8 +11,6 @@ use becalm_host::trace::{Command, Exit, Overhead, Pages, Share, TimedLookup};
 use bstr::BString;
 use serde::{Deserialize, Serialize};
 
-pub use becalm_core::observe::tally::ClassLookups;
-
 use crate::beside::Beside;
 use crate::check::Program;
 use crate::files::StartFile;
