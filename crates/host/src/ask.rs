@@ -25,7 +25,7 @@ pub use crate::os_fs::FactChoice;
 use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use becalm_core::elf;
@@ -62,15 +62,15 @@ pub fn loader_facts(
     let errno =
         |errno| HostError::Interpreter { path: path_of(interpreter), source: io_error(errno) };
     let key = (fs.interpreter(interpreter).map_err(errno)?, choice.clone());
-    let known = || fs.facts.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(facts) = known().get(&key) {
-        return Ok(Arc::clone(facts));
+    if let Some(facts) = fs.facts.get(&key) {
+        return Ok(facts);
     }
-    let (file, state, bytes) = fs.read_interpreter(interpreter).map_err(errno)?;
+    let (file, stat, bytes) = fs.read_interpreter(interpreter).map_err(errno)?;
+    let state = stat.fingerprint;
     let facts = Arc::new(determine(fs, interpreter, (&file, &state, &bytes), choice)?);
     // The file may have been replaced since the key was made, so the state of the opened file is
     // the key.
-    known().insert((state, key.1), Arc::clone(&facts));
+    fs.facts.insert((state, key.1), Arc::clone(&facts), 1);
     Ok(facts)
 }
 

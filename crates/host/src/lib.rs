@@ -15,11 +15,11 @@
 //!
 //! ```
 //! use becalm_host::OsFs;
-//! use becalm_host::index_store::{IndexOptions, index_files};
+//! use becalm_host::index_store::{IndexOptions, index_stores};
 //!
 //! let files = [std::env::current_exe()?.canonicalize()?];
 //! let options = IndexOptions { files: &files, ..IndexOptions::default() };
-//! let indexed = index_files(&OsFs::new(), options);
+//! let indexed = index_stores(&OsFs::new(), options);
 //! for machine in &indexed.machines {
 //!     println!("{} objects for {:?}", machine.index.objects.len(), machine.target);
 //! }
@@ -30,6 +30,7 @@
 
 pub mod ask;
 pub mod bench;
+mod cache;
 pub mod child;
 pub mod confined;
 mod cpu;

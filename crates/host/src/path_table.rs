@@ -4,7 +4,6 @@
 //! all. If a directory of it cannot be read, changes while it is read, or has changed within the
 //! clock's grain, the package is left out and the kernel resolves its paths.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
@@ -18,16 +17,13 @@ use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{AtFlags, CWD, FileType, Statx};
 use rustix::io::Errno;
-use thiserror::Error;
 
-use self::reading::{
-    check_case, facts, fingerprint, fingerprint_at, mount_of, names_in, open_dir, resolved,
-    statx_at,
-};
+use self::reading::{facts, fingerprint, fingerprint_at, mount_of, open_dir, resolved, statx_at};
+use crate::HostError;
 use crate::facts::Facts;
 use crate::fingerprint::now;
 use crate::index_store::OsFingerprints;
-use crate::path::{path_bytes, path_of};
+use crate::path::{entries_of, is_case_sensitive, path_bytes, path_of};
 
 /// Permission for everybody to search a directory.
 const SEARCH_FOR_ALL: u16 = 0o111;
@@ -37,29 +33,6 @@ const LONGEST_ROOT: usize = 200;
 /// of its own directory does not show what is added deeper down, so that an update reads the
 /// package again.
 const YOUNG: i64 = 3600;
-
-/// The reason why a store has no table.
-#[derive(Debug, Error)]
-pub enum PathTableError {
-    /// It cannot be read.
-    #[error("{}: cannot be read", path.display())]
-    Read {
-        /// The store.
-        path: PathBuf,
-        /// The error of the system call.
-        #[source]
-        source: io::Error,
-    },
-    /// Its path is too long, or has bytes that `/proc/self/mountinfo` writes otherwise.
-    #[error("{}: paths of a store at such a path cannot be indexed", path.display())]
-    Unsuitable {
-        /// The store.
-        path: PathBuf,
-    },
-    /// There are too many.
-    #[error("paths of at most {MOST_ROOTS} stores can be indexed")]
-    TooMany,
-}
 
 /// The reason why a package is not in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,12 +122,13 @@ pub enum Packages {
 /// directories whose times show each change, although their file system is not known for it.
 ///
 /// # Errors
-/// Returns [`PathTableError`] if a store cannot be listed.
+/// Returns an error if a store cannot be listed, if its path is too long or has bytes that
+/// `/proc/self/mountinfo` writes otherwise, or if there are too many stores.
 pub fn path_table(
     stores: &[PathStore],
     old: Option<&Paths>,
     trusted: &[PathBuf],
-) -> Result<PathTable, PathTableError> {
+) -> Result<PathTable, HostError> {
     let fingerprints = OsFingerprints::trusting(trusted);
     let mut table = PathTable::default();
     let mut roots: Vec<Store> = Vec::new();
@@ -167,7 +141,8 @@ pub fn path_table(
         }
     }
     if roots.len() > MOST_ROOTS {
-        return Err(PathTableError::TooMany);
+        let reason = format!("paths of at most {MOST_ROOTS} stores can be indexed");
+        return Err(HostError::unusable(path_of(&roots[MOST_ROOTS].path), reason));
     }
     // The first one that a path is below counts.
     roots.sort_by_key(|root| std::cmp::Reverse(root.path.len()));
@@ -273,16 +248,18 @@ struct Store {
 }
 
 impl Store {
-    fn open(store: &PathStore, fingerprints: &OsFingerprints) -> Result<Self, PathTableError> {
-        let failed = |source: io::Error| PathTableError::Read { path: store.path.clone(), source };
-        let real = store.path.canonicalize().map_err(failed)?;
+    fn open(store: &PathStore, fingerprints: &OsFingerprints) -> Result<Self, HostError> {
+        let real = store.path.canonicalize();
+        let real = real.map_err(|source| HostError::Read { path: store.path.clone(), source })?;
         let path = path_bytes(&real);
         let is_strange = |&byte: &u8| byte <= b' ' || matches!(byte, b'\\' | b'#') || byte >= 0x7f;
         if path.len() < 2 || path.len() > LONGEST_ROOT || path.iter().any(is_strange) {
-            return Err(PathTableError::Unsuitable { path: real });
+            return Err(HostError::unusable(
+                real,
+                "paths of a store at such a path cannot be indexed",
+            ));
         }
-        let failed =
-            |errno: Errno| PathTableError::Read { path: real.clone(), source: errno.into() };
+        let failed = |errno: Errno| HostError::Read { path: real.clone(), source: errno.into() };
         let dir = open_dir(CWD, path.as_bytes()).map_err(failed)?;
         let before = facts(&dir).map_err(failed)?;
         let volume = fingerprints.of(path.as_ref(), &before).volume;
@@ -290,7 +267,7 @@ impl Store {
         if before.stx_mode & SEARCH_FOR_ALL != SEARCH_FOR_ALL {
             return Err(failed(Errno::ACCESS));
         }
-        let names = names_in(&dir).map_err(failed)?;
+        let names = entries_of(&dir).map_err(failed)?;
         let known: FxHashSet<&[u8]> = names.iter().map(|(name, _)| name.as_slice()).collect();
         let is_named = |name: &BString| match &store.packages {
             Packages::Hashed => is_in_package(&[name.as_slice(), b"/"].concat()),
@@ -406,8 +383,13 @@ impl One<'_> {
             return Err(LeftOut::Changing);
         }
         self.young |= stamp.ctime.sec > self.walk.now.sec - YOUNG;
-        let names = names_in(&dir).map_err(unreadable)?;
-        check_case(&dir, &names)?;
+        let names = entries_of(&dir).map_err(unreadable)?;
+        let listed = names.iter().map(|(name, _)| name.as_slice());
+        // A listing does not show whether lookups ignore the case.
+        let is_listed = |name: &[u8]| names.iter().any(|(other, _)| other == name);
+        if is_case_sensitive(&dir, listed, is_listed) == Some(false) {
+            return Err(LeftOut::Casefold);
+        }
         let length = path.len();
         for (name, kind) in &names {
             path.push(b'/');

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use becalm_core::closure::{Closure, FoundBefore, Starts, Subject};
 use becalm_core::elf::{ElfError, Endian};
@@ -20,9 +20,10 @@ use becalm_core::symbols::{self, BindOptions, Bindings, ObjectSymbols, SymbolFil
 use bstr::{BStr, BString};
 use object::ReadCache;
 use rayon::prelude::*;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::{OsFingerprints, Work, path_bytes, path_of};
+use crate::cache::Cache;
 use crate::os_fs::Session;
 
 /// Programs whose bindings are in memory at once.
@@ -86,31 +87,17 @@ pub(super) struct ObjectFile {
 /// The files of starts by path.
 pub(super) struct Files {
     fingerprints: OsFingerprints,
-    known: Mutex<Known>,
-}
-
-/// The files that were read, and the size of their tables.
-#[derive(Default)]
-struct Known {
-    files: FxHashMap<BString, Arc<ObjectFile>>,
-    bytes: usize,
+    known: Cache<BString, Arc<ObjectFile>>,
 }
 
 impl Files {
     pub(super) fn get(&self, path: &BString) -> Result<Arc<ObjectFile>, ElfError> {
-        let lock = || self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().files.get(path) {
-            return Ok(Arc::clone(known));
+        if let Some(known) = self.known.get(path) {
+            return Ok(known);
         }
         // Two threads may read the same file at the same time; they get the same result.
         let file = Arc::new(self.read(path)?);
-        let mut known = lock();
-        if known.bytes >= MOST_KEPT {
-            *known = Known::default();
-        }
-        if known.files.insert(path.clone(), Arc::clone(&file)).is_none() {
-            known.bytes += file.symbols.memory();
-        }
+        self.known.insert(path.clone(), Arc::clone(&file), file.symbols.memory());
         Ok(file)
     }
 
@@ -200,16 +187,16 @@ impl Work<'_> {
             options.only.is_none_or(|only| only.iter().any(|file| path_bytes(file) == **path))
         };
         let mut paths: Vec<BString> = paths.iter().filter(is_wanted).cloned().collect();
-        if !is_applied(&self.group.ident) {
-            let why = |path: &BString| (path.clone(), NotBound::Machine);
-            return (binder.finish(), paths.iter().map(why).collect());
-        }
         let is_tried = |release| (RELEASES.0..=RELEASES.1).contains(&release);
-        if !matches!(facts.libc, Libc::Glibc(release) if is_tried(release)) {
-            let why = |path: &BString| (path.clone(), NotBound::Release);
-            return (binder.finish(), paths.iter().map(why).collect());
+        let refused = match facts.libc {
+            _ if !is_applied(&self.group.ident) => Some(NotBound::Machine),
+            Libc::Glibc(release) if is_tried(release) => None,
+            _ => Some(NotBound::Release),
+        };
+        if let Some(why) = refused {
+            return (binder.finish(), paths.into_iter().map(|path| (path, why.clone())).collect());
         }
-        let files = Files { fingerprints: self.fingerprints.clone(), known: Mutex::default() };
+        let files = Files { fingerprints: self.fingerprints.clone(), known: Cache::new(MOST_KEPT) };
         if let Some(kept) = kept {
             paths.retain(|path| !kept.keep(path, gatherer, &mut binder, flat));
         }

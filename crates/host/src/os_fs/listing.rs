@@ -7,15 +7,15 @@
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashSet;
-use rustix::fs::{AtFlags, OFlags, RawDir};
+use rustix::fs::{OFlags, RawDir};
 
 use super::root::Root;
 use crate::facts::Facts;
 use crate::fingerprint::{self, Fingerprint};
-use crate::path::in_other_case;
+use crate::path::is_case_sensitive;
 
 /// Number of misses in a directory after which it is listed. Fewer failed lookups cost less than
 /// reading all names of a /usr/lib.
@@ -28,7 +28,7 @@ const MAX_NAMES: usize = 65_536;
 const BUFFER: usize = 32 * 1024;
 
 /// File systems whose listings are complete and whose lookups compare bytes (`f_type` of
-/// statfs(2)). [`spelling_matters`] detects their case-insensitive directories. On other file
+/// statfs(2)). [`is_case_sensitive`] detects their case-insensitive directories. On other file
 /// systems each name is looked up with a system call.
 const COMPLETE: [u64; 14] = [
     0xEF53,      // ext2, ext3, ext4
@@ -47,41 +47,29 @@ const COMPLETE: [u64; 14] = [
     0x4750_4653, // GPFS
 ];
 
-/// A directory that all sessions share, by device and inode.
+/// A directory in one state, which all sessions share.
 #[derive(Debug, Default)]
 pub(super) struct KnownDir {
     misses: AtomicU32,
-    listing: RwLock<Option<Arc<Listing>>>,
+    pub(super) listing: OnceLock<Arc<Listing>>,
 }
 
-/// The names of a directory in the state `fingerprint`.
+/// The names of a directory; `None` if a name that is not listed may still exist.
 #[derive(Debug)]
-pub(super) struct Listing {
-    fingerprint: Fingerprint,
-    /// True if a later change of the directory might not alter its fingerprint.
-    racy: bool,
-    /// `None` if a name that is not listed may still exist.
-    names: Option<FxHashSet<Box<[u8]>>>,
-}
+pub(super) struct Listing(Option<FxHashSet<Box<[u8]>>>);
 
 impl Listing {
     /// Returns true if a lookup of `name` fails with `ENOENT`.
     pub(super) fn lacks(&self, name: &[u8]) -> bool {
         // Longer names fail with another error. Names that are not ASCII may be listed in another
         // normal form.
-        self.names
+        self.0
             .as_ref()
             .is_some_and(|names| name.len() <= 255 && name.is_ascii() && !names.contains(name))
     }
 }
 
 impl KnownDir {
-    /// Returns the listing if it is valid for a directory whose current state is `fingerprint`.
-    pub(super) fn listing(&self, fingerprint: &Fingerprint) -> Option<Arc<Listing>> {
-        let listing = self.listing.read().unwrap_or_else(PoisonError::into_inner);
-        listing.as_ref().filter(|l| !l.racy && l.fingerprint == *fingerprint).cloned()
-    }
-
     /// Counts a miss. Returns true if the directory should be listed now.
     pub(super) fn missed(&self) -> bool {
         self.misses.fetch_add(1, Ordering::Relaxed) + 1 >= LIST_AFTER
@@ -96,7 +84,6 @@ impl KnownDir {
     ) -> Option<Arc<Listing>> {
         // Read before the names, so that a change during the listing counts as recent.
         let started = fingerprint::now();
-        let racy = fingerprint.may_change_unseen(started);
         let names = match root.open(path, OFlags::RDONLY | OFlags::DIRECTORY) {
             // The directory may be searchable without being readable.
             Err(_) => None,
@@ -113,14 +100,13 @@ impl KnownDir {
                 names
             }
         };
-        if racy {
+        let listing = Arc::new(Listing(names));
+        if fingerprint.may_change_unseen(started) {
             // The next session must list it again, but not at its first miss.
             self.misses.store(0, Ordering::Relaxed);
+            return Some(listing);
         }
-        let listing = Arc::new(Listing { fingerprint: *fingerprint, racy, names });
-        let mut shared = self.listing.write().unwrap_or_else(PoisonError::into_inner);
-        *shared = Some(Arc::clone(&listing));
-        Some(listing)
+        Some(Arc::clone(self.listing.get_or_init(|| listing)))
     }
 }
 
@@ -146,21 +132,9 @@ fn names_of(dir: &OwnedFd) -> Option<FxHashSet<Box<[u8]>>> {
             return None;
         }
     }
-    spelling_matters(dir, &names).then_some(names)
-}
-
-/// Returns true if the directory is case-sensitive: a listed name in the other case is not found.
-/// This costs one lookup per listing and needs no knowledge of how each file system marks such
-/// directories.
-fn spelling_matters(dir: &OwnedFd, names: &FxHashSet<Box<[u8]>>) -> bool {
-    if names.is_empty() {
-        return true;
-    }
-    let mut others = names.iter().map(|name| in_other_case(name));
+    let listed = names.iter().map(|name| &**name);
     // If every name also exists in the other case, nothing can be concluded.
-    let Some(other) = others.find(|other| !names.contains(&other[..])) else {
-        return false;
-    };
-    let found = rustix::fs::statat(dir, &other[..], AtFlags::SYMLINK_NOFOLLOW);
-    found.is_err_and(|error| error == rustix::io::Errno::NOENT)
+    let is_sensitive =
+        is_case_sensitive(dir, listed, |name| names.contains(name)).unwrap_or(names.is_empty());
+    is_sensitive.then_some(names)
 }

@@ -21,46 +21,43 @@ mod listing;
 mod object_file;
 mod root;
 mod session;
-mod shards;
 mod symbols;
 
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use becalm_core::facts::{Libc, LoaderFacts};
-use becalm_core::fs::{Errno, FileId, FileKind, OpenedFile};
+use becalm_core::fs::{Errno, FileId, OpenedFile};
+use becalm_core::symbols::ObjectSymbols;
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::HostError;
+use crate::cache::Cache;
 use crate::facts::Facts;
 use crate::fingerprint::{self, Fingerprint};
 use crate::path::path_of;
 use listing::KnownDir;
 use root::Root;
-use shards::Shards;
 
 pub(crate) use root::proc_path;
 pub use session::Session;
 pub use symbols::OsSymbols;
 
-/// Maximum size of an interpreter, in bytes. musl's is below 1 MB.
-const LARGEST_INTERPRETER: u64 = 64 * 1024 * 1024;
-
 /// A root of the real file system and the caches of its content. Any number of threads can share
 /// it; each closure walk needs its own [`OsFs::session`].
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct OsFs {
     root: Root,
-    dirs: Shards<FileId, Arc<KnownDir>>,
-    files: Shards<FileId, KnownFile>,
+    // The key is a state, so that what was read in another one is not found.
+    dirs: Cache<Fingerprint, Arc<KnownDir>>,
+    files: Cache<Fingerprint, Result<Arc<OpenedFile>, Errno>>,
     /// Facts of loaders, by the interpreter's state and the user's choices.
-    pub(crate) facts: Mutex<HashMap<(Fingerprint, FactChoice), Arc<LoaderFacts>>>,
-    kept_symbols: symbols::KeptSymbols,
+    pub(crate) facts: Cache<(Fingerprint, FactChoice), Arc<LoaderFacts>>,
+    tables: Cache<Fingerprint, Arc<ObjectSymbols>>,
 }
 
 /// The user's choices about the loader, which override its facts.
@@ -76,18 +73,18 @@ pub struct FactChoice {
     pub tunables: BString,
 }
 
-/// The result of opening a file, and the state of the file at that time.
-#[derive(Clone, Debug)]
-struct KnownFile {
-    fingerprint: Fingerprint,
-    result: Result<Arc<OpenedFile>, Errno>,
-}
-
 impl OsFs {
     /// Returns the file system of this machine. Relative paths start at the current directory.
     #[must_use]
+    #[allow(clippy::new_without_default, reason = "there is no other way to make it")]
     pub fn new() -> Self {
-        Self::default()
+        Self {
+            root: Root::Real,
+            dirs: Cache::new(usize::MAX),
+            files: Cache::new(usize::MAX),
+            facts: Cache::new(usize::MAX),
+            tables: Cache::new(symbols::MAX_KEPT),
+        }
     }
 
     /// Uses the tree below `dir` as a root. Absolute symbolic links inside it resolve inside it,
@@ -98,14 +95,13 @@ impl OsFs {
     /// Returns [`HostError::Unusable`] if `dir` is not a directory or cannot be opened, and if the
     /// kernel cannot confine lookups.
     pub fn in_root(dir: &Path) -> Result<Self, HostError> {
-        Ok(Self { root: Root::inside(dir)?, ..Self::default() })
+        Ok(Self { root: Root::inside(dir)?, ..Self::new() })
     }
 
     /// Limits how many directories and objects are remembered beyond a session, so that memory does
     /// not grow with the number of files. Forgotten entries are read again.
     pub fn limit_memory(&mut self, entries: usize) {
-        self.dirs.limit(entries);
-        self.files.limit(entries);
+        (self.dirs, self.files) = (Cache::new(entries), Cache::new(entries));
     }
 
     /// Starts a session for one closure walk, or for a few that follow each other at once.
@@ -165,24 +161,14 @@ impl OsFs {
     }
 
     /// Opens the interpreter and reads its current state and all of its bytes.
-    pub(crate) fn read_interpreter(
-        &self,
-        path: &BStr,
-    ) -> Result<(File, Fingerprint, Vec<u8>), Errno> {
-        let stat = self.root.stat(path)?;
-        if stat.kind() == FileKind::Other {
-            return Err(Errno::NXIO);
-        }
-        let (file, stat) = object_file::open_file(&self.root, path)?;
-        let bytes = object_file::read_up_to(&file, LARGEST_INTERPRETER)?;
-        Ok((file, stat.fingerprint, bytes))
+    pub(crate) fn read_interpreter(&self, path: &BStr) -> Result<(File, Facts, Vec<u8>), Errno> {
+        object_file::read_whole(&self.root, path, &self.root.stat(path)?)
     }
+
     /// Opens the file that `stat` has just described, or returns the cached result.
     fn opened(&self, path: &[u8], stat: &Facts) -> Result<Arc<OpenedFile>, Errno> {
-        if let Some(known) = self.files.get(&stat.fingerprint.id)
-            && known.fingerprint == stat.fingerprint
-        {
-            return known.result;
+        if let Some(known) = self.files.get(&stat.fingerprint) {
+            return known;
         }
         // A change between this time and the end of the read may leave the file's times as they
         // are.
@@ -194,9 +180,7 @@ impl OsFs {
             Err(errno) => matches!(*errno, Errno::ACCES | Errno::PERM),
         };
         if keep && !opened.stat.fingerprint.may_change_unseen(started) {
-            let known =
-                KnownFile { fingerprint: opened.stat.fingerprint, result: opened.result.clone() };
-            self.files.insert(opened.stat.fingerprint.id, known);
+            self.files.insert(opened.stat.fingerprint, opened.result.clone(), 1);
         }
         opened.result
     }

@@ -99,8 +99,13 @@ fn file_of(
     Arc::new(OpenedFile { id, mode, len: size, head, object })
 }
 
-/// Reads a whole file of up to 64 MB (`EFBIG` above).
-pub(super) fn read_whole(root: &Root, path: &[u8], stat: &Facts) -> Result<Vec<u8>, Errno> {
+/// Opens and reads a whole file of up to 64 MB (`EFBIG` above), which `stat` has just described. Returns
+/// the state of the opened file, too.
+pub(super) fn read_whole(
+    root: &Root,
+    path: &[u8],
+    stat: &Facts,
+) -> Result<(File, Facts, Vec<u8>), Errno> {
     if stat.kind() == FileKind::Other {
         root.may_read(path)?;
         return Err(Errno::NXIO);
@@ -109,23 +114,17 @@ pub(super) fn read_whole(root: &Root, path: &[u8], stat: &Facts) -> Result<Vec<u
     if stat.fingerprint.size > MAX_READ {
         return Err(TOO_BIG);
     }
+    let mut bytes = Vec::new();
     // One byte more than the limit shows that the file is too long.
-    let bytes = read_up_to(&file, MAX_READ + 1)?;
-    if bytes.len() as u64 > MAX_READ { Err(TOO_BIG) } else { Ok(bytes) }
+    let read = (&file).take(MAX_READ + 1).read_to_end(&mut bytes);
+    read.map_err(|error| Errno(error.raw_os_error().unwrap_or(Errno::IO.0)))?;
+    if bytes.len() as u64 > MAX_READ { Err(TOO_BIG) } else { Ok((file, stat, bytes)) }
 }
 
 /// Opens a regular file to read it. Returns its state, too.
 pub(super) fn open_file(root: &Root, path: &[u8]) -> Result<(File, Facts), Errno> {
     let (file, stat) = opened(root, path)?;
     if stat.kind() == FileKind::File { Ok((file.into(), stat)) } else { Err(not_a_file(&stat)) }
-}
-
-/// Reads an open file to its end, at most so many bytes.
-pub(super) fn read_up_to(file: &File, most: u64) -> Result<Vec<u8>, Errno> {
-    let mut bytes = Vec::new();
-    let read = file.take(most).read_to_end(&mut bytes);
-    read.map_err(|error| Errno(error.raw_os_error().unwrap_or(Errno::IO.0)))?;
-    Ok(bytes)
 }
 
 /// Opens a file to read it. Returns its state, too.

@@ -21,10 +21,9 @@ use crate::facts::Facts;
 const RACE_TRIES: usize = 64;
 
 /// The start of all paths.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) enum Root {
     /// The root and current directory of this process.
-    #[default]
     Real,
     /// A directory held open (`O_PATH`), and its identity.
     Inside { dir: OwnedFd, id: FileId },

@@ -1,6 +1,6 @@
 //! The file system as one closure walk, or a few in a row, see it.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -48,14 +48,13 @@ type Dir = Result<SeenDir, Errno>;
 struct SeenDir {
     fingerprint: Fingerprint,
     known: Arc<KnownDir>,
-    listing: RefCell<Option<Arc<Listing>>>,
-    /// True once this session has tried to list it.
-    tried: Cell<bool>,
+    /// Set once this session has tried to list it.
+    listing: OnceCell<Option<Arc<Listing>>>,
 }
 
 impl SeenDir {
     fn lacks(&self, name: &[u8]) -> bool {
-        self.listing.borrow().as_ref().is_some_and(|listing| listing.lacks(name))
+        self.listing.get().and_then(Option::as_ref).is_some_and(|listing| listing.lacks(name))
     }
 }
 
@@ -72,6 +71,7 @@ impl<'a> Session<'a> {
 
     /// Calls `stat` on a path, or answers from the caches if they are certain.
     fn look_up(&self, path: &[u8]) -> Result<Facts, Errno> {
+        check(path)?;
         let place = self.place_of(path)?;
         self.stat_in(place, path)
     }
@@ -79,7 +79,6 @@ impl<'a> Session<'a> {
     /// Returns the directory of a path and that directory's path; `None` for `/`. Returns an error
     /// if the caches are certain how the lookup fails.
     fn place_of<'p>(&self, path: &'p [u8]) -> Result<Option<Place<'p>>, Errno> {
-        check(path)?;
         let Some((dir, name)) = split(path) else { return Ok(None) };
         let seen = self.dir(dir);
         match &*seen {
@@ -101,61 +100,40 @@ impl<'a> Session<'a> {
     /// Returns the result of looking up a directory path. It checks the ancestors first: if a
     /// listing lacks one of them, everything below is absent.
     fn dir(&self, path: &[u8]) -> Rc<Dir> {
-        let seen = |path: &[u8]| self.dirs.borrow().get(path.as_bstr()).map(Rc::clone);
-        if let Some(dir) = seen(path) {
-            return dir;
+        if let Some(known) = self.dirs.borrow().get(path.as_bstr()) {
+            return Rc::clone(known);
         }
-        let mut unseen = vec![path];
-        let mut nearest = None;
-        while let Some((parent, _)) = unseen.last().and_then(|path| split(path)) {
-            nearest = seen(parent);
-            if nearest.is_some() {
-                break;
-            }
-            unseen.push(parent);
-        }
-        for place in unseen.into_iter().rev() {
-            let parent = nearest.as_deref();
-            if let Some(errno) = inherited(parent, place) {
-                // Everything below fails in the same way, so only the whole path gets an entry.
-                let fails = Rc::new(Err(errno));
-                self.dirs.borrow_mut().insert(path.into(), Rc::clone(&fails));
-                return fails;
-            }
-            let here = Rc::new(self.look_at(place, parent));
-            self.dirs.borrow_mut().insert(place.into(), Rc::clone(&here));
-            nearest = Some(here);
-        }
-        nearest.unwrap_or_else(|| Rc::new(Err(Errno::NOENT)))
+        let dir = Rc::new(self.look_at(path));
+        self.dirs.borrow_mut().insert(path.into(), Rc::clone(&dir));
+        dir
     }
 
-    /// Looks up a directory path whose parent is already known.
-    fn look_at(&self, path: &[u8], parent: Option<&Dir>) -> Dir {
-        let stat = self.os.root.stat(&dot_of(path));
-        if let (Err(Errno::NOENT), Some(dir), Some((parent, _))) = (&stat, parent, split(path)) {
-            self.note_miss(parent, dir);
-        }
-        let fingerprint = stat?.fingerprint;
-        let known = self.os.dirs.get_or_insert_with(fingerprint.id, Arc::default);
-        let listing = RefCell::new(known.listing(&fingerprint));
-        let tried = Cell::new(listing.borrow().is_some());
-        Ok(SeenDir { fingerprint, known, listing, tried })
+    fn look_at(&self, path: &[u8]) -> Dir {
+        let place = self.place_of(path)?;
+        let fingerprint = self.stat_in(place, &dot_of(path))?.fingerprint;
+        let known = self.os.dirs.get(&fingerprint).unwrap_or_else(|| {
+            let new = Arc::<KnownDir>::default();
+            self.os.dirs.insert(fingerprint, Arc::clone(&new), 1);
+            new
+        });
+        let listing = known.listing.get().map(|known| Some(Arc::clone(known)));
+        let listing = listing.map_or_else(OnceCell::new, OnceCell::from);
+        Ok(SeenDir { fingerprint, known, listing })
     }
 
     /// Counts a miss found by a system call, and lists the directory after enough misses.
     fn note_miss(&self, path: &[u8], dir: &Dir) {
         let Ok(seen) = dir else { return };
-        if seen.tried.get() || !seen.known.missed() {
-            return;
+        if seen.listing.get().is_none() && seen.known.missed() {
+            let list = || seen.known.list(&self.os.root, &dot_of(path), &seen.fingerprint);
+            seen.listing.get_or_init(list);
         }
-        seen.tried.set(true);
-        let listing = seen.known.list(&self.os.root, &dot_of(path), &seen.fingerprint);
-        *seen.listing.borrow_mut() = listing;
     }
 }
 
 impl FileSystem for Session<'_> {
     fn open(&self, path: &BStr) -> Result<Arc<OpenedFile>, Errno> {
+        check(path)?;
         // Most paths end here: they are absent from their directory's listing.
         let place = self.place_of(path)?;
         if let Some(known) = self.opened.borrow().get(path) {
@@ -186,7 +164,8 @@ impl FileSystem for Session<'_> {
             return known.clone();
         }
         let stat = self.look_up(path)?;
-        let bytes = object_file::read_whole(&self.os.root, path, &stat).map(Arc::<[u8]>::from);
+        let read = object_file::read_whole(&self.os.root, path, &stat);
+        let bytes = read.map(|(.., bytes)| Arc::<[u8]>::from(bytes));
         if bytes.as_ref().map_or(true, |bytes| bytes.len() <= LARGEST_KEPT) {
             self.read.borrow_mut().insert(path.into(), bytes.clone());
         }
@@ -216,14 +195,6 @@ impl FileSystem for Session<'_> {
             return bytes.into();
         }
         BString::from("/")
-    }
-}
-
-/// Returns the errno with which lookups in a directory path fail because of its parent.
-fn inherited(parent: Option<&Dir>, path: &[u8]) -> Option<Errno> {
-    match (parent?, split(path)?) {
-        (Err(errno), _) => Some(*errno),
-        (Ok(seen), (_, name)) => (is_plain(name) && seen.lacks(name)).then_some(Errno::NOENT),
     }
 }
 

@@ -2,7 +2,7 @@
 //! directories are listed or not.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -276,9 +276,8 @@ fn the_next_session_sees_a_change_on_disk() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     assert_eq!(look(b"old"), Err(Errno::NOENT));
-    let id = std::fs::metadata(&lib).unwrap();
-    let known = os.dirs.get(&FileId { dev: id.dev(), ino: id.ino() }).unwrap();
-    assert!(known.listing(&state()).is_some(), "an old listing is shared");
+    let known = os.dirs.get(&state()).unwrap();
+    assert!(known.listing.get().is_some(), "an old listing is shared");
     fs::write(lib.join("added"), b"").unwrap();
     fs::write(lib.join("kept"), b"new").unwrap();
     assert_eq!(look(b"new"), Ok(()));
@@ -307,8 +306,8 @@ fn a_change_within_the_clocks_resolution_is_not_cached() {
     prime(&session, top.path());
     session.open(file.as_bstr()).unwrap();
     let dir = os.root.stat(&bytes(top.path())).unwrap();
-    assert!(os.dirs.get(&dir.fingerprint.id).unwrap().listing(&dir.fingerprint).is_none());
-    assert!(os.files.get(&os.root.stat(&file).unwrap().fingerprint.id).is_none());
+    assert!(os.dirs.get(&dir.fingerprint).unwrap().listing.get().is_none());
+    assert!(os.files.get(&os.root.stat(&file).unwrap().fingerprint).is_none());
     // The clock of a file server may be ahead of this machine's.
     let now = fingerprint::now();
     assert!(dir.fingerprint.may_change_unseen(Time { sec: now.sec - 3600, ..now }));

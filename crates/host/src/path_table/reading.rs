@@ -1,20 +1,14 @@
 //! Reads directories, their names and fingerprints, by system calls relative to open directories.
 
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use becalm_core::index::Fingerprint;
 use becalm_core::path;
 use bstr::{BStr, BString, ByteSlice};
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, RawDir, Statx, StatxFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 
-use super::LeftOut;
 use crate::index_store::{OsFingerprints, fingerprint_of};
-use crate::path::in_other_case;
-
-/// Bytes of directory entries that are read at once.
-const BUFFER: usize = 8 * 1024;
 
 /// The path that the text of a link at `path` leads to, by its letters.
 pub(super) fn resolved(path: &BStr, text: &[u8]) -> BString {
@@ -24,40 +18,10 @@ pub(super) fn resolved(path: &BStr, text: &[u8]) -> BString {
     }
 }
 
-/// Fails for a directory whose names are found in another case too.
-pub(super) fn check_case(dir: &OwnedFd, names: &[(BString, FileType)]) -> Result<(), LeftOut> {
-    let known = |name: &[u8]| names.iter().any(|(other, _)| other.as_slice() == name);
-    let other_case = |name: &BString| -> Option<BString> {
-        let other = BString::from(in_other_case(name));
-        (other != *name && name.is_ascii() && !known(&other)).then_some(other)
-    };
-    let Some(other) = names.iter().find_map(|(name, _)| other_case(name)) else { return Ok(()) };
-    // A listing does not show whether lookups ignore the case, so one name is looked up.
-    match rustix::fs::statat(dir, other.as_bytes(), AtFlags::SYMLINK_NOFOLLOW) {
-        Err(Errno::NOENT) => Ok(()),
-        _ => Err(LeftOut::Casefold),
-    }
-}
-
 pub(super) fn open_dir(at: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     // If a link replaces a package, it must not lead out of the store.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(at, name, flags, Mode::empty())
-}
-
-/// Returns the names and kinds of the entries of a directory.
-pub(super) fn names_in(dir: &OwnedFd) -> Result<Vec<(BString, FileType)>, Errno> {
-    let mut names = Vec::new();
-    let mut buffer = [MaybeUninit::uninit(); BUFFER];
-    let mut entries = RawDir::new(dir, &mut buffer);
-    while let Some(entry) = entries.next() {
-        let entry = entry?;
-        let name = entry.file_name().to_bytes();
-        if name != b"." && name != b".." {
-            names.push((name.into(), entry.file_type()));
-        }
-    }
-    Ok(names)
 }
 
 pub(super) const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::MNT_ID);

@@ -122,9 +122,9 @@ fn a_store_at_an_odd_path_has_no_table() {
     let store = temp.path().join("with space");
     fs::create_dir(&store).expect("made");
     let table = path_table(&stores(&store, true), None, &[]);
-    assert!(matches!(table, Err(PathTableError::Unsuitable { .. })));
+    assert!(matches!(table, Err(HostError::Unusable { .. })));
     let missing = path_table(&stores(&temp.path().join("no"), true), None, &[]);
-    assert!(matches!(missing, Err(PathTableError::Read { .. })));
+    assert!(matches!(missing, Err(HostError::Read { .. })));
 }
 
 #[test]

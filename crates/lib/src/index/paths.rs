@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use becalm_core::index::Index;
 use becalm_core::index::build::is_in_package;
 use becalm_core::index::paths::{Extent, Package, Paths, Root};
+use becalm_host::HostError;
 use becalm_host::index_store::Indexed;
-use becalm_host::path_table::{
-    LeftOut, Packages, PathStore, PathTable, PathTableError, path_table,
-};
+use becalm_host::path_table::{LeftOut, Packages, PathStore, PathTable, path_table};
 use bstr::BString;
 use rustc_hash::FxHashMap;
 
@@ -80,13 +79,13 @@ pub fn stores_of(paths: &Paths) -> Vec<PathStore> {
 /// Times are trusted below `trusted` on every file system.
 ///
 /// # Errors
-/// Returns [`PathTableError`] if a store cannot be listed.
+/// Returns an error if a store cannot be listed.
 pub fn add(
     indexed: &mut Indexed,
     stores: &[PathStore],
     old: Option<&Paths>,
     trusted: &[PathBuf],
-) -> Result<report::PathTable, PathTableError> {
+) -> Result<report::PathTable, HostError> {
     let PathTable { paths, read, count, left_out } = path_table(stores, old, trusted)?;
     let left = |(path, why): (BString, LeftOut)| LeftOutPackage {
         path,
@@ -110,8 +109,8 @@ pub fn add(
 /// Returns the packages with unchanged fingerprints and changed paths.
 ///
 /// # Errors
-/// Returns [`PathTableError`] if a store cannot be listed.
-pub fn differences(old: &Paths) -> Result<Vec<BString>, PathTableError> {
+/// Returns an error if a store cannot be listed.
+pub fn differences(old: &Paths) -> Result<Vec<BString>, HostError> {
     // What is in the table was trusted when it was made.
     let roots: Vec<PathBuf> = old.roots.iter().map(|root| path_of(root.path.as_ref())).collect();
     let new = path_table(&stores_of(old), None, &roots)?.paths;
