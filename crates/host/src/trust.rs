@@ -49,9 +49,6 @@ pub enum Untrusted {
     /// Owner, mode or kind of the file, or of a directory or link on the way to it, forbid to use it.
     #[error("{0}")]
     Refused(String),
-    /// There are more links than the kernel follows.
-    #[error("{}: too many links", .0.display())]
-    Links(PathBuf),
 }
 
 impl Untrusted {
@@ -308,7 +305,7 @@ fn follow(
         }
         links += 1;
         if links > MAX_LINKS {
-            return Err(Untrusted::Links(path.to_owned()));
+            return Err(Untrusted::io(path)(Errno::LOOP));
         }
         let (facts, target) = read_link(&at)?;
         check(&at, &facts)?;

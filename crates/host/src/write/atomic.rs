@@ -26,8 +26,6 @@ const BUFFER: u64 = 256 * 1024;
 pub(super) struct Atomic {
     pub(super) old: FileUnderEdit,
     pub(super) new: Temporary,
-    /// Length of the new content, in bytes.
-    pub(super) length: u64,
 }
 
 impl Atomic {
@@ -41,7 +39,7 @@ impl Atomic {
     ) -> Result<Self, WriteError> {
         // `old` is locked, so an existing temporary file of its inode is a leftover.
         let new = Temporary::create(sys, dir, old.id().ino, true)?;
-        let prepared = Self { old, new, length: patch.length };
+        let prepared = Self { old, new };
         prepared.check_unchanged(sys)?;
         prepared.fill(sys, patch).map_err(|error| prepared.not_filled(error))?;
         metadata::copy(sys, &prepared.old, &prepared.new, options.keep_times)?;
@@ -49,7 +47,7 @@ impl Atomic {
     }
 
     fn fill(&self, sys: &Sys, patch: &Patch) -> io::Result<()> {
-        let Self { old, new, .. } = self;
+        let Self { old, new } = self;
         let copy = Copy { sys, from: old.on(), to: new.on() };
         let set_length = |length| sys.set_length(new.on(), length);
         let size = old.facts.fingerprint.size;
@@ -85,7 +83,7 @@ impl Atomic {
 
     /// Checks that the name still refers to the opened file and that the file is unchanged.
     fn check_unchanged(&self, sys: &Sys) -> Result<(), WriteError> {
-        let Self { old, new, .. } = self;
+        let Self { old, new } = self;
         match sys.stat_at(&new.dir.on().named(old.name(), &old.path)) {
             Ok(now) if now.fingerprint == old.facts.fingerprint => Ok(()),
             Ok(_) | Err(Errno::NOENT) => Err(WriteError::Changed(old.path.clone())),
@@ -181,14 +179,9 @@ impl Copy<'_> {
         let mut buffer = vec![0; (end - at).min(BUFFER) as usize];
         while at < end {
             let size = (end - at).min(BUFFER) as usize;
-            match self.sys.read(self.from, &mut buffer[..size], at) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => {
-                    self.sys.write(self.to, &buffer[..count], at)?;
-                    at += count as u64;
-                }
-                Err(errno) => return Err(errno.into()),
-            }
+            self.sys.read_exact(self.from, &mut buffer[..size], at)?;
+            self.sys.write(self.to, &buffer[..size], at)?;
+            at += size as u64;
         }
         Ok(())
     }

@@ -17,7 +17,7 @@
 //!
 //! If only the process is killed, the order of the calls is enough.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::LazyLock;
 
 use becalm_core::fs::FileId;
@@ -27,9 +27,7 @@ use rustix::io::Errno;
 
 use super::atomic::Atomic;
 use super::error::WriteError;
-use super::file::FileUnderEdit;
 use super::in_place::InPlace;
-use super::release::Release;
 use super::sys::{On, Sys};
 
 /// Up to this number of files, each file is synced alone. `syncfs` would also wait for writes of
@@ -38,15 +36,10 @@ const FEW: usize = 8;
 
 /// A file whose new content is ready, in a temporary file or beyond its end. Dropping it without a
 /// commit leaves the file unchanged.
-pub struct Prepared(pub(super) Work);
-
-impl Prepared {
-    /// Returns the length of the file before and after a commit, in bytes.
-    #[must_use]
-    pub fn lengths(&self) -> (u64, u64) {
-        let Written { old_length, new_length, .. } = self.0.written();
-        (old_length, new_length)
-    }
+pub struct Prepared {
+    pub(super) work: Work,
+    /// The length of the file before and after a commit, in bytes.
+    pub lengths: (u64, u64),
 }
 
 /// The method by which the content becomes the file's.
@@ -55,38 +48,12 @@ pub(super) enum Work {
     InPlace(Box<InPlace>),
 }
 
-/// A written file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// The file, with symbolic links resolved.
-    pub path: PathBuf,
-    /// Device and inode of the file when it was opened.
-    pub id: FileId,
-    /// Length before the edit, in bytes.
-    pub old_length: u64,
-    /// Length after the edit, in bytes.
-    pub new_length: u64,
-}
-
 impl Work {
-    fn old(&self) -> &FileUnderEdit {
-        match self {
-            Self::Atomic(atomic) => &atomic.old,
-            Self::InPlace(in_place) => &in_place.old,
-        }
-    }
-
     fn path(&self) -> &Path {
-        &self.old().path
-    }
-
-    fn written(&self) -> Written {
-        let new_length = match self {
-            Self::Atomic(atomic) => atomic.length,
-            Self::InPlace(in_place) => in_place.length,
-        };
-        let (old, old_length) = (self.old(), self.old().fingerprint().size);
-        Written { path: old.path.clone(), id: old.id(), old_length, new_length }
+        match self {
+            Self::Atomic(atomic) => &atomic.old.path,
+            Self::InPlace(in_place) => &in_place.old.path,
+        }
     }
 }
 
@@ -95,13 +62,8 @@ type Slot = Result<Work, WriteError>;
 
 /// Runs each step for all files. A file that fails skips the remaining steps; the others go on. If
 /// `wait` is false, no step waits for the disk.
-pub(super) fn commit(
-    sys: &Sys,
-    release: &Release,
-    wait: bool,
-    batch: Vec<Prepared>,
-) -> Vec<Result<Written, WriteError>> {
-    let mut slots: Vec<Slot> = batch.into_iter().map(|prepared| Ok(prepared.0)).collect();
+pub(super) fn commit(sys: &Sys, wait: bool, batch: Vec<Prepared>) -> Vec<Result<(), WriteError>> {
+    let mut slots: Vec<Slot> = batch.into_iter().map(|prepared| Ok(prepared.work)).collect();
     let not_reached =
         |work: &mut Work, errno| WriteError::failed(work.path(), "reach the disk", errno);
     if wait {
@@ -131,13 +93,9 @@ pub(super) fn commit(
     if wait {
         sync(sys, &mut slots, |_| None, InPlace::shortens, not_synced);
     }
-    // The descriptors of files that have no name any more.
-    let replaced = slots.iter().flatten().filter_map(|work| match work {
-        Work::Atomic(atomic) => Some(atomic.old.fd.clone()),
-        Work::InPlace(_) => None,
-    });
-    release.close(replaced.collect());
-    slots.into_iter().map(|slot| slot.map(|work| work.written())).collect()
+    // In several threads: closing the last descriptor of a file without a name frees its blocks, which may
+    // wait for the disk (ext4 mounted with `discard`).
+    slots.into_par_iter().map(|slot| slot.map(drop)).collect()
 }
 
 /// Runs a step for each file that has not failed.

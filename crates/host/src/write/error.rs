@@ -4,7 +4,6 @@ use std::borrow::Cow;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::io::Errno;
 use thiserror::Error;
 
 use crate::trust::Untrusted;
@@ -103,7 +102,6 @@ impl From<Untrusted> for WriteError {
     fn from(error: Untrusted) -> Self {
         match error {
             Untrusted::Io { path, reason } => Self::open(&path, reason),
-            Untrusted::Links(path) => Self::open(&path, Errno::LOOP),
             error => Self::Untrusted(error),
         }
     }

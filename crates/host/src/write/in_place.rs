@@ -38,7 +38,7 @@ pub(super) struct InPlace {
     /// Ranges inside the old length, and their old bytes.
     inside: Vec<Write>,
     old_bytes: Vec<Write>,
-    pub(super) length: u64,
+    length: u64,
     keep_times: bool,
     /// True as long as the file has at most grown, so that truncating it undoes the edit.
     is_whole: bool,

@@ -27,19 +27,18 @@ mod in_place;
 mod make;
 mod metadata;
 mod options;
-mod release;
 mod replace;
 mod sys;
 mod temporary;
 #[cfg(test)]
 mod tests;
 
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use becalm_core::fs::FileId;
 use becalm_core::patch::Patch;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 use rustix::fs::StatxAttributes;
 use rustix::io::Errno;
 
@@ -47,26 +46,23 @@ use self::atomic::Atomic;
 use self::batch::Work;
 use self::dir::Dir;
 use self::in_place::{InPlace, removes_rights};
-use self::release::Release;
 use self::sys::{On, Sys};
 use self::temporary::protected;
 
-pub use self::batch::{Prepared, Written};
+pub use self::batch::Prepared;
 pub(crate) use self::dir::is_leftover;
 pub use self::error::WriteError;
 pub use self::file::FileUnderEdit;
 pub use self::make::{Existing, Links, has_mode_of_made, is_on_its_way, is_unfinished};
 pub use self::options::{Durability, HardLinks, WriteOptions};
-pub use self::sys::{Call, Faults, Verdict};
 pub use crate::fingerprint::Fingerprint;
 pub use crate::reader::Reader;
 use crate::trust::Rule;
 
 /// Maximum number of files in a batch, whatever the limit of open files.
 const MAX_BATCH: u64 = 1024;
-/// Descriptors that a file needs: the old file, the new one, the directory, one for short use, and
-/// the old file of the previous batch, which may not be closed yet.
-const DESCRIPTORS: u64 = 5;
+/// Descriptors that a file needs: the old file, the new one, the directory, and one for short use.
+const DESCRIPTORS: u64 = 4;
 /// Descriptors reserved for the rest of the process.
 const SPARE: u64 = 64;
 
@@ -74,11 +70,8 @@ const SPARE: u64 = 64;
 pub struct Writer {
     options: WriteOptions,
     sys: Sys,
-    /// The open directories, by path.
-    dirs: Mutex<FxHashMap<PathBuf, Weak<Dir>>>,
     /// The directories in which leftovers of killed runs were already removed.
     cleaned: Mutex<FxHashSet<FileId>>,
-    release: Release,
 }
 
 impl Writer {
@@ -94,18 +87,11 @@ impl Writer {
         Self::on(options, Sys { rule, ..Sys::default() })
     }
 
-    /// Creates a writer that calls `faults` before each system call, for tests.
-    #[must_use]
-    pub fn with_faults(options: WriteOptions, faults: Arc<dyn Faults>) -> Self {
-        Self::on(options, Sys { faults: Some(faults), ..Sys::default() })
-    }
-
     fn on(options: WriteOptions, sys: Sys) -> Self {
-        let (dirs, cleaned) = (Mutex::default(), Mutex::default());
-        Self { options, sys, dirs, cleaned, release: Release::default() }
+        Self { options, sys, cleaned: Mutex::default() }
     }
 
-    /// Returns the number of prepared files to commit at once. Each file needs up to five
+    /// Returns the number of prepared files to commit at once. Each file needs up to four
     /// descriptors, so the limit of open files bounds it. Larger batches wait for the disk less
     /// often, so this first raises the process's limit as far as allowed.
     #[must_use]
@@ -150,29 +136,28 @@ impl Writer {
             let why = "the patch has ranges that overlap or exceed the file";
             return Err(WriteError::refused(&file.path, why));
         }
-        if in_place {
-            let prepared = InPlace::prepare(&self.sys, file, patch, &self.options)?;
-            return Ok(Prepared(Work::InPlace(Box::new(prepared))));
-        }
-        let dir = self.dir(&file.parent())?;
-        let prepared = Atomic::prepare(&self.sys, &dir, file, &patch, &self.options)?;
-        Ok(Prepared(Work::Atomic(Box::new(prepared))))
+        let lengths = (file.fingerprint().size, patch.length);
+        let work = if in_place {
+            Work::InPlace(Box::new(InPlace::prepare(&self.sys, file, patch, &self.options)?))
+        } else {
+            let dir = self.dir(&file.parent())?;
+            Work::Atomic(Box::new(Atomic::prepare(&self.sys, &dir, file, &patch, &self.options)?))
+        };
+        Ok(Prepared { work, lengths })
     }
 
     /// Makes the prepared contents those of their files, and returns the result of each in the same
     /// order. If a file fails, the others are still written.
     #[must_use]
-    pub fn commit(&self, batch: Vec<Prepared>) -> Vec<Result<Written, WriteError>> {
-        let written = batch::commit(&self.sys, &self.release, self.waits(), batch);
-        self.dirs().retain(|_, dir| dir.strong_count() > 0);
-        written
+    pub fn commit(&self, batch: Vec<Prepared>) -> Vec<Result<(), WriteError>> {
+        batch::commit(&self.sys, self.waits(), batch)
     }
 
     /// Writes one file: [`Self::prepare`], then [`Self::commit`].
     ///
     /// # Errors
     /// Returns the errors of both.
-    pub fn apply(&self, file: FileUnderEdit, patch: Patch) -> Result<Written, WriteError> {
+    pub fn apply(&self, file: FileUnderEdit, patch: Patch) -> Result<(), WriteError> {
         let path = file.path.clone();
         let prepared = self.prepare(file, patch)?;
         self.commit(vec![prepared]).pop().unwrap_or(Err(WriteError::Changed(path)))
@@ -224,12 +209,13 @@ impl Writer {
             return Err(WriteError::refused(path, "is set-uid or set-gid; needs --setuid"));
         }
         let links = facts.fingerprint.links;
-        if let Some(why) = options.hard_links.refusal(links) {
-            return Err(WriteError::refused(path, why));
-        }
         let in_place = match options.hard_links {
             _ if links <= 1 => options.in_place,
-            HardLinks::Refuse | HardLinks::Break => false,
+            HardLinks::Refuse => {
+                let why = "hard links; choose with --hardlinks to break or to keep them";
+                return Err(WriteError::refused(path, format!("has {links} {why}")));
+            }
+            HardLinks::Break => false,
             HardLinks::Keep => true,
         };
         if in_place && facts.fingerprint.set_id() {
@@ -238,21 +224,11 @@ impl Writer {
         Ok(in_place)
     }
 
-    fn dirs(&self) -> std::sync::MutexGuard<'_, FxHashMap<PathBuf, Weak<Dir>>> {
-        self.dirs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Opens a directory once for all files that are written in it at the same time, and cleans it
-    /// once a run.
+    /// Opens a directory, and cleans it once a run.
     fn dir(&self, path: &Path) -> Result<Arc<Dir>, WriteError> {
-        let mut dirs = self.dirs();
-        if let Some(dir) = dirs.get(path).and_then(Weak::upgrade) {
-            return Ok(dir);
-        }
-        let clean = |id| self.cleaned.lock().unwrap_or_else(PoisonError::into_inner).insert(id);
-        let dir = Arc::new(Dir::open(&self.sys, path, clean)?);
-        dirs.insert(path.to_owned(), Arc::downgrade(&dir));
-        Ok(dir)
+        // Other threads wait: their lock would keep the directory from being cleaned.
+        let mut cleaned = self.cleaned.lock().unwrap_or_else(PoisonError::into_inner);
+        Dir::open(&self.sys, path, |id| cleaned.insert(id)).map(Arc::new)
     }
 }
 

@@ -40,12 +40,3 @@ pub enum Durability {
     /// containers that are discarded after a failure. Killing the process is still harmless.
     Unsynced,
 }
-
-impl HardLinks {
-    /// Returns the reason if a file with this number of names is not written.
-    #[must_use]
-    pub fn refusal(self, links: u64) -> Option<String> {
-        let why = "hard links; choose with --hardlinks to break or to keep them";
-        (self == Self::Refuse && links > 1).then(|| format!("has {links} {why}"))
-    }
-}

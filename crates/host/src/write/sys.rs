@@ -1,13 +1,14 @@
 //! Wraps each system call by which [`super`] reads or changes the file system.
 //!
-//! A test can implement [`Faults`] to make the n-th call fail, write only part of the bytes, or
+//! A test can implement `tests::faults::Faults` to make the n-th call fail, write only part of the bytes, or
 //! behave as if the process had been killed there.
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+#[cfg(test)]
 use std::sync::Arc;
 
 use rustix::buffer::spare_capacity;
@@ -16,14 +17,17 @@ use rustix::io::{Errno, Result};
 use rustix::process::{Gid, Uid};
 
 use super::error::WriteError;
+#[cfg(test)]
+use super::tests::faults::{Faults, Verdict};
 use crate::facts::Facts;
+use crate::path::entries_of;
 use crate::reader::fill;
 use crate::trust::{self, Rule};
 
 /// A system call that is about to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Call<'a> {
+#[cfg_attr(not(test), allow(dead_code, reason = "tests look at the calls"))]
+pub(super) enum Call<'a> {
     /// Opens an existing file.
     Open,
     /// Reads a file's state, type or attributes.
@@ -67,27 +71,10 @@ pub enum Call<'a> {
     Link,
 }
 
-/// Effect of a fault on a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The call is made.
-    Pass,
-    /// The call is not made and fails with this error number.
-    Fail(i32),
-    /// A write writes at most this number of bytes. Any other call is made.
-    Short(usize),
-}
-
-/// Injects faults into the calls of a [`super::Writer`], to test crashes, full disks and broken
-/// disks.
-pub trait Faults: Send + Sync {
-    /// Called before each call on the file `path`.
-    fn before(&self, path: &Path, call: Call<'_>) -> Verdict;
-}
-
-/// The system calls, with or without faults.
+/// The system calls.
 #[derive(Clone, Default)]
 pub(super) struct Sys {
+    #[cfg(test)]
     pub(super) faults: Option<Arc<dyn Faults>>,
     pub(super) rule: Rule,
 }
@@ -124,11 +111,20 @@ impl<'a> At<'a> {
     }
 }
 
+/// The kernel's limit in bytes for the names and the value of extended attributes (xattr(7)).
+const LONGEST_ATTRIBUTE: usize = 64 * 1024;
+
 /// Flags for directory descriptors.
 pub(super) const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 impl Sys {
-    /// Applies `faults` and returns how many of `len` bytes may be written.
+    /// Returns how many of `len` bytes a test lets be written.
+    #[cfg(not(test))]
+    fn pass(&self, _: &Path, _: Call<'_>, len: usize) -> Result<usize> {
+        Ok(len)
+    }
+
+    #[cfg(test)]
     fn pass(&self, path: &Path, call: Call<'_>, len: usize) -> Result<usize> {
         match self.faults.as_ref().map(|faults| faults.before(path, call)) {
             None | Some(Verdict::Pass) => Ok(len),
@@ -272,13 +268,15 @@ impl Sys {
     /// Returns the names of a file's extended attributes, each with its NUL.
     pub(super) fn attributes(&self, on: On<'_>) -> Result<Vec<u8>> {
         self.pass(on.path, Call::Stat, 0)?;
-        with_growing_buffer(|buffer| fs::flistxattr(on.fd, spare_capacity(buffer)))
+        let mut names = Vec::with_capacity(LONGEST_ATTRIBUTE);
+        fs::flistxattr(on.fd, spare_capacity(&mut names)).map(|_| names)
     }
 
     /// Returns the value of an extended attribute.
     pub(super) fn attribute(&self, on: On<'_>, name: &CStr) -> Result<Vec<u8>> {
         self.pass(on.path, Call::Stat, 0)?;
-        with_growing_buffer(|buffer| fs::fgetxattr(on.fd, name, spare_capacity(buffer)))
+        let mut value = Vec::with_capacity(LONGEST_ATTRIBUTE);
+        fs::fgetxattr(on.fd, name, spare_capacity(&mut value)).map(|_| value)
     }
 
     pub(super) fn set_attribute(&self, on: On<'_>, name: &CStr, value: &[u8]) -> Result<()> {
@@ -340,29 +338,7 @@ impl Sys {
     /// Returns the names in a directory without `.` and `..`.
     pub(super) fn list(&self, on: On<'_>) -> Result<Vec<OsString>> {
         self.pass(on.path, Call::List, 0)?;
-        let mut names = Vec::new();
-        // The directory is opened again, so its position does not change.
-        for entry in fs::Dir::read_from(on.fd)? {
-            let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if name != b"." && name != b".." {
-                names.push(OsStr::from_bytes(name).to_owned());
-            }
-        }
-        Ok(names)
-    }
-}
-
-/// Makes a call with a buffer that grows while it is too small, up to the kernel's limit of 64 KB
-/// for the names and the value of extended attributes (xattr(7)).
-fn with_growing_buffer(mut call: impl FnMut(&mut Vec<u8>) -> Result<usize>) -> Result<Vec<u8>> {
-    let mut size = 256;
-    loop {
-        let mut buffer = Vec::with_capacity(size);
-        match call(&mut buffer) {
-            Err(Errno::RANGE) if size < 64 * 1024 => size *= 16,
-            Err(errno) => return Err(errno),
-            Ok(_) => return Ok(buffer),
-        }
+        let entries = entries_of(on.fd)?.into_iter();
+        Ok(entries.map(|(name, _)| OsString::from_vec(name.into())).collect())
     }
 }

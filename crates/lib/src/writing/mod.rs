@@ -256,7 +256,7 @@ impl<'a> Editor<'a> {
             .map(|ready| match ready {
                 Err(done) => Some(done),
                 Ok((path, prepared, warnings)) => {
-                    told.push((path, prepared.lengths(), warnings));
+                    told.push((path, prepared.lengths, warnings));
                     batch.push(*prepared);
                     None
                 }

@@ -91,7 +91,7 @@ impl Case {
                 Err(error) => outcomes.push(Err(error)),
             }
         }
-        outcomes.extend(writer.commit(batch).into_iter().map(|outcome| outcome.map(drop)));
+        outcomes.extend(writer.commit(batch));
         outcomes
     }
 

@@ -29,7 +29,7 @@ fn killed_process() {
             let patch = undo(&now).unwrap_or_else(|| edit(&now));
             batch.push(writer.prepare(writer.open(&path).unwrap(), patch).unwrap());
         }
-        writer.commit(batch).into_iter().for_each(|outcome| drop(outcome.unwrap()));
+        writer.commit(batch).into_iter().for_each(Result::unwrap);
         writer.write_new(&tree.join("made"), &content(99)[..9999], 0o644, |_| true).unwrap();
         assert!(writer.remove_made(&tree.join("made"), |_| true).unwrap());
     }

@@ -8,8 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::faults::{Faults, Verdict};
 use super::support::{Plan, Script, anew, quick_place, snapshot};
-use crate::write::{Call, Existing, Faults, Links, Verdict, WriteError, Writer};
+use crate::write::sys::Call;
+use crate::write::{Existing, Links, WriteError, Writer};
 
 fn links(version: &str) -> Links {
     ["liba.so.1", "libb.so.2", "libc.so.3"]

@@ -1,6 +1,7 @@
 //! Tests of the writer.
 
 mod crash;
+pub(super) mod faults;
 mod kept;
 mod killed;
 mod limits;

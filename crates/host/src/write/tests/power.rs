@@ -26,7 +26,7 @@ fn logged(options: WriteOptions, files: usize, undoes: bool) -> (Vec<(PathBuf, M
         writer.prepare(writer.open(&path).unwrap(), patch).unwrap()
     };
     let batch = (0..files).map(prepare).collect();
-    writer.commit(batch).into_iter().for_each(|outcome| drop(outcome.unwrap()));
+    writer.commit(batch).into_iter().for_each(Result::unwrap);
     let calls = std::mem::take(&mut *log.0.lock().unwrap());
     (calls, place.path().to_owned())
 }

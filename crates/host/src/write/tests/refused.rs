@@ -12,8 +12,10 @@ use becalm_testing::skip;
 use becalm_testing::test_user::run_again;
 use object::ReadRef;
 
+use super::faults::{Faults, Verdict};
 use super::support::{anew, content, edit, in_place, snapshot, write};
-use crate::write::{Call, Faults, HardLinks, Verdict, WriteError, WriteOptions, Writer};
+use crate::write::sys::Call;
+use crate::write::{HardLinks, WriteError, WriteOptions, Writer};
 
 fn place() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();

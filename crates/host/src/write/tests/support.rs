@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 
 use becalm_core::patch::{Patch, Write};
 
-use crate::write::{Call, Faults, Verdict, WriteError, WriteOptions, Writer, Written};
+use super::faults::{Faults, Verdict};
+use crate::write::sys::Call;
+use crate::write::{WriteError, WriteOptions, Writer};
 
 /// The first bytes that the edit appends; the old length follows.
 const LEADER: &[u8; 8] = b"\x7ftoyLEAD";
@@ -277,7 +279,7 @@ pub(super) fn write(
     writer: &Writer,
     path: &Path,
     patch: impl FnOnce(&[u8]) -> Patch,
-) -> Result<Written, WriteError> {
+) -> Result<(), WriteError> {
     let file = writer.open(path)?;
     let patch = patch(&fs::read(path).unwrap());
     writer.apply(file, patch)
