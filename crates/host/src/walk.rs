@@ -4,30 +4,22 @@
 //! found. Symbolic links below a folder are not followed, and of hard links only the first name
 //! counts. Unreadable files are reported, and the walk continues.
 
-use std::ffi::{CStr, OsStr};
 use std::fs::File;
 use std::io::{self, Read};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use becalm_core::fs::{FileId, FileKind};
 use rayon::Scope;
 use rustc_hash::FxHashSet;
-use rustix::fs::{
-    AtFlags, CWD, FileType, FsWord, Mode, OFlags, PROC_SUPER_MAGIC, RawDir, RawDirEntry,
-};
+use rustix::fs::{AtFlags, CWD, FileType, FsWord, Mode, OFlags, PROC_SUPER_MAGIC, statfs};
 use rustix::io::Errno;
-use rustix::path::Arg;
 
 use crate::HostError;
 use crate::facts::Facts;
 use crate::write::is_leftover;
 
-/// Size of the buffer for directory entries, the same as in the C library.
-const BUFFER: usize = 32 * 1024;
 /// Files that [`WalkOptions::take`] gets at once, at most.
 const TAKEN_AT_ONCE: usize = 32;
 
@@ -140,65 +132,45 @@ impl Walk<'_> {
 
     /// Lists one directory. Its subdirectories become tasks of their own.
     fn folder<'s>(&'s self, scope: &Scope<'s>, path: &Path, named: bool) {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let dir = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
-            Ok(dir) => dir,
-            // Another process has removed it since it was listed.
-            Err(Errno::NOENT) => return,
-            Err(source) => return self.fail(vec![read_error(path, source)]),
-        };
-        if !named && is_of_kernel(&dir) {
-            return;
-        }
         let mut here = Walked::default();
+        let entries = match path.read_dir() {
+            Ok(entries) if named || !is_of_kernel(path) => entries,
+            Ok(_) => return,
+            Err(source) => {
+                here.fail(path, source);
+                return self.keep(here);
+            }
+        };
         if self.options.folders {
             here.folders.push(path.to_owned());
         }
         let mut seen = 0;
-        let mut buffer = [MaybeUninit::uninit(); BUFFER];
-        let mut entries = RawDir::new(&dir, &mut buffer);
-        while let Some(entry) = entries.next() {
+        for entry in entries {
             let entry = match entry {
                 Ok(entry) => entry,
-                Err(Errno::NOENT) => break,
                 Err(source) => {
-                    here.errors.push(read_error(path, source));
+                    here.fail(path, source);
                     break;
                 }
             };
-            let name = entry.file_name();
-            if is_leftover(OsStr::from_bytes(name.to_bytes())) {
+            if is_leftover(&entry.file_name()) {
                 here.littered.push(path.to_owned());
                 continue;
             }
-            let kind = match type_of(&dir, &entry) {
-                Ok(kind) => kind,
-                Err(Errno::NOENT) => continue,
-                Err(source) => {
-                    here.errors.push(read_error(&join(path, name), source));
-                    continue;
+            let below = entry.path();
+            match entry.file_type() {
+                Err(source) => here.fail(&below, source),
+                Ok(kind) if kind.is_dir() => {
+                    if self.options.enter.is_none_or(|enter| enter(&below)) {
+                        scope.spawn(move |scope| self.folder(scope, &below, false));
+                    }
                 }
-            };
-            if kind == FileType::Directory {
-                let below = join(path, name);
-                let is_entered = || self.options.enter.is_none_or(|enter| enter(&below));
-                if name != c"." && name != c".." && is_entered() {
-                    scope.spawn(move |scope| self.folder(scope, &below, false));
+                Ok(kind) => {
+                    seen += 1;
+                    if kind.is_file() && self.options.keep.is_none_or(|keep| keep(&below)) {
+                        here.probe(below);
+                    }
                 }
-                continue;
-            }
-            seen += 1;
-            if kind != FileType::RegularFile
-                || self.options.keep.is_some_and(|keep| !keep(&join(path, name)))
-            {
-                continue;
-            }
-            match probe(&dir, name) {
-                Ok(None) => {}
-                Ok(Some((format, id))) => {
-                    here.objects.push(Found { path: join(path, name), format, id, named: false });
-                }
-                Err(source) => here.errors.push(read_error(&join(path, name), source)),
             }
         }
         if let Some(progress) = self.options.progress {
@@ -242,25 +214,33 @@ fn drop_repeated(objects: &mut Vec<Found>) {
     });
 }
 
-/// Returns the type of a directory entry. Not every file system reports it with the name.
-fn type_of(dir: &OwnedFd, entry: &RawDirEntry<'_>) -> Result<FileType, Errno> {
-    match entry.file_type() {
-        FileType::Unknown => {
-            Ok(Facts::at(dir, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)?.file_type)
+impl Walked {
+    /// Adds an error, unless another process has removed the file since it was listed.
+    fn fail(&mut self, path: &Path, source: io::Error) {
+        if source.kind() != io::ErrorKind::NotFound {
+            self.errors.push(read_error(path, source));
         }
-        known => Ok(known),
+    }
+
+    /// Adds a file below a folder if it is an object.
+    fn probe(&mut self, path: PathBuf) {
+        let looked = match open(&path, OFlags::NOFOLLOW) {
+            // A link has replaced the file since the folder was read.
+            Err(Errno::LOOP) => return,
+            file => file.map_err(io::Error::from).and_then(look_at),
+        };
+        match looked {
+            Ok(None) => {}
+            Ok(Some((format, id))) => self.objects.push(Found { path, format, id, named: false }),
+            Err(source) => self.fail(&path, source),
+        }
     }
 }
 
 /// True for a directory whose files the kernel makes up. `/proc/PID/root` would lead to other trees again.
-fn is_of_kernel(dir: &OwnedFd) -> bool {
+fn is_of_kernel(dir: &Path) -> bool {
     const SYSFS_MAGIC: FsWord = 0x6265_6572;
-    rustix::fs::fstatfs(dir)
-        .is_ok_and(|found| [PROC_SUPER_MAGIC, SYSFS_MAGIC].contains(&found.f_type))
-}
-
-fn join(dir: &Path, name: &CStr) -> PathBuf {
-    dir.join(OsStr::from_bytes(name.to_bytes()))
+    statfs(dir).is_ok_and(|found| [PROC_SUPER_MAGIC, SYSFS_MAGIC].contains(&found.f_type))
 }
 
 /// Checks a file that the user named, following symbolic links.
@@ -270,29 +250,18 @@ fn probe_named(path: &Path) -> Result<Found, HostError> {
     if Facts::at(CWD, path, AtFlags::empty()).map_err(fail)?.kind() == FileKind::Other {
         return Err(HostError::unusable(path, "not a regular file"));
     }
-    let file = open(CWD, path, OFlags::empty()).map_err(fail)?;
+    let file = open(path, OFlags::empty()).map_err(fail)?;
     let looked = look_at(file).map_err(|source| read_error(path, source))?;
     let other = || HostError::unusable(path, "neither an ELF nor a Mach-O file");
     let (format, id) = looked.ok_or_else(other)?;
     Ok(Found { path: path.to_owned(), format, id, named: true })
 }
 
-/// Checks a file in a directory. The lookup uses only the name, so that the kernel need not resolve
-/// the whole path for each of a hundred thousand files.
-fn probe(dir: &OwnedFd, name: &CStr) -> io::Result<Option<(Format, FileId)>> {
-    match open(dir.as_fd(), name, OFlags::NOFOLLOW) {
-        Ok(file) => look_at(file),
-        // The file was removed or replaced by a link after the folder was read.
-        Err(Errno::NOENT | Errno::LOOP) => Ok(None),
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// Opens for reading. If the file has been replaced by a FIFO or a device, the open neither waits
 /// nor acquires a terminal.
-fn open(dir: BorrowedFd<'_>, path: impl Arg + Copy, flags: OFlags) -> Result<OwnedFd, Errno> {
+fn open(path: &Path, flags: OFlags) -> Result<OwnedFd, Errno> {
     let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    rustix::io::retry_on_intr(|| rustix::fs::openat(dir, path, flags, Mode::empty()))
+    rustix::io::retry_on_intr(|| rustix::fs::open(path, flags, Mode::empty()))
 }
 
 /// Returns the format of an open file and its identity, if it is a regular file.
