@@ -3,16 +3,16 @@
 
 #![allow(unsafe_code, reason = "namespaces are entered between fork and execve")]
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Read, Seek};
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{self, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::child::{ends_within, kill_family};
+use crate::trace::Command;
 
 /// Bytes of the output that are kept.
 const OUTPUT: u64 = 1 << 20;
@@ -22,21 +22,6 @@ const OUTPUT: u64 = 1 << 20;
 pub struct Confinement {
     /// A user namespace, for users who need one, and a network namespace without devices.
     namespaces: Vec<File>,
-}
-
-/// A confined start.
-#[derive(Debug)]
-pub struct Start<'a> {
-    /// The file to execute.
-    pub file: &'a Path,
-    /// All arguments, the name first.
-    pub arguments: &'a [OsString],
-    /// The whole environment.
-    pub environment: &'a [(OsString, OsString)],
-    /// The current directory.
-    pub dir: &'a Path,
-    /// The time after which it is killed.
-    pub limit: Duration,
 }
 
 /// The end of a confined start.
@@ -67,20 +52,20 @@ impl Confinement {
         !self.namespaces.is_empty()
     }
 
-    /// Starts a program and waits for its end; `None` if it was killed at its limit, with its
-    /// descendants.
+    /// Starts a command from a file and waits for its end; `None` if it was killed at the limit, with
+    /// its descendants.
     ///
     /// # Errors
     /// Returns an error if it cannot be started or waited for.
-    pub fn run(&self, start: &Start<'_>) -> io::Result<Option<Ended>> {
+    pub fn run(
+        &self,
+        command: &Command,
+        file: &Path,
+        limit: Duration,
+    ) -> io::Result<Option<Ended>> {
         let mut output = tempfile::tempfile()?;
-        let mut command = Command::new(start.file);
-        if let [name, arguments @ ..] = start.arguments {
-            command.arg0(name).args(arguments);
-        }
-        command.env_clear().envs(start.environment.iter().map(|(name, value)| (name, value)));
-        command.current_dir(start.dir).stdin(Stdio::null()).stderr(Stdio::null());
-        command.stdout(output.try_clone()?);
+        let mut command = command.of_std(file);
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(Stdio::null());
         let namespaces: Vec<i32> = self.namespaces.iter().map(AsRawFd::as_raw_fd).collect();
         // SAFETY: the function makes system calls alone.
         unsafe {
@@ -94,7 +79,7 @@ impl Confinement {
         }
         let began = Instant::now();
         let mut child = command.spawn()?;
-        let in_time = ends_within(&mut child, start.limit)?;
+        let in_time = ends_within(&mut child, limit)?;
         let wall = began.elapsed();
         if !in_time {
             kill_family(&mut child);
@@ -113,7 +98,7 @@ fn namespaces(kinds: &[&str]) -> Option<Vec<File>> {
     let with_user = kinds.contains(&"user");
     let flags = libc::CLONE_NEWNET | if with_user { libc::CLONE_NEWUSER } else { 0 };
     // It waits for the end of its standard input.
-    let mut command = Command::new("/bin/cat");
+    let mut command = process::Command::new("/bin/cat");
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     // SAFETY: the function makes a system call alone.
     unsafe {
@@ -144,11 +129,12 @@ mod tests {
     use super::*;
 
     fn shell(script: &str, limit: Duration) -> Option<Ended> {
-        let arguments = ["sh", "-c", script].map(OsString::from);
-        let environment = [("HOME".into(), "/nonexistent".into())];
-        let (file, dir) = (Path::new("/bin/sh"), Path::new("/"));
-        let start = Start { file, arguments: &arguments, environment: &environment, dir, limit };
-        Confinement::make().run(&start).unwrap()
+        let command = Command {
+            env: Some(vec![("HOME".into(), "/nonexistent".into())]),
+            dir: Some("/".into()),
+            ..Command::new("sh", ["-c".into(), script.into()])
+        };
+        Confinement::make().run(&command, Path::new("/bin/sh"), limit).unwrap()
     }
 
     #[test]

@@ -12,27 +12,39 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use becalm_core::probe::{Outcome, Probe};
-use becalm_core::record::compare::{listed, not_found, passed_over};
+use becalm_core::record::compare::listed;
 use becalm_core::record::ld_debug::{ProcessRecord, Search, parse};
 use bstr::{BString, ByteSlice};
-use thiserror::Error;
 
 use crate::child::status_within;
+use crate::trace::TraceError;
 
 /// The usual time limit of a run.
 pub const LIMIT: Duration = Duration::from_secs(10);
+
+/// The loader's output for one start.
+#[derive(Debug)]
+pub struct Listing {
+    /// The searches of the program's start, and those at run time.
+    pub searches: Vec<Search>,
+    /// The files that the loader listed as loaded, including itself, in load order.
+    pub listed: Vec<BString>,
+    /// The loader's fatal error, if there was one.
+    pub fatal: Option<BString>,
+}
 
 /// Has the loader of an object list the loaded objects, in an empty environment: the one that the
 /// kernel starts for a program, or `loader`.
 ///
 /// # Errors
 /// Returns an error if the run fails to start or exceeds its time limit.
-pub fn list(object: &Path, loader: Option<&Path>) -> Result<LdDebug, OracleError> {
+pub fn list(object: &Path, loader: Option<&Path>) -> Result<Listing, TraceError> {
     let path = with_slash(object);
     let mut command = Command::new(loader.unwrap_or(&path));
     command.args(loader.map(|_| &path)).env_clear().env("LD_TRACE_LOADED_OBJECTS", "1");
-    ld_debug(command, object, LIMIT)
+    let (record, ended) = logged(command, object, LIMIT)?;
+    let searches = ended.process(&record).map_or_else(Vec::new, |process| process.searches);
+    Ok(Listing { searches, listed: listed(&ended.stdout), fatal: ended.fatal() })
 }
 
 /// Returns a path with a slash. A name without one would be searched for along `PATH`, and by a
@@ -43,34 +55,9 @@ pub fn with_slash(path: &Path) -> PathBuf {
     if has_slash { path.to_owned() } else { Path::new(".").join(path) }
 }
 
-/// Errors of a run. If the loader rejects the object, that is no error: the record has it.
-#[derive(Debug, Error)]
-pub enum OracleError {
-    /// The run exceeded its time limit.
-    #[error("{}: did not end within {limit:?}", object.display())]
-    TooLong {
-        /// The object.
-        object: PathBuf,
-        /// The time limit.
-        limit: Duration,
-    },
-    /// The command could not be started, or a scratch file not be created or read.
-    #[error("{}: {what}", path.display())]
-    Failed {
-        /// The command or the object.
-        path: PathBuf,
-        /// The failure.
-        what: &'static str,
-        /// The error of the system call.
-        #[source]
-        source: std::io::Error,
-    },
-}
-
 /// Returns a function for `map_err` that makes a scratch error.
-pub fn scratch(path: &Path) -> impl Fn(std::io::Error) -> OracleError + '_ {
-    let what = "cannot create or read the record of the run";
-    move |source| OracleError::Failed { path: path.to_owned(), what, source }
+pub fn scratch(path: &Path) -> impl Fn(std::io::Error) -> TraceError + '_ {
+    |source| TraceError::failed(path, "cannot create or read the record of the run", source)
 }
 
 /// The result of a run.
@@ -89,7 +76,7 @@ pub struct Ended {
 ///
 /// # Errors
 /// Returns an error if the run fails to start or exceeds its time limit.
-pub fn run(mut command: Command, object: &Path, limit: Duration) -> Result<Ended, OracleError> {
+pub fn run(mut command: Command, object: &Path, limit: Duration) -> Result<Ended, TraceError> {
     let failed = scratch(object);
     // Files, because a program that fills a pipe would wait for a reader.
     let mut stdout = tempfile::tempfile().map_err(&failed)?;
@@ -100,12 +87,11 @@ pub fn run(mut command: Command, object: &Path, limit: Duration) -> Result<Ended
         .stderr(stderr.try_clone().map_err(&failed)?);
     let spawned = command.spawn();
     let mut child = spawned.map_err(|source| {
-        let path = command.get_program().into();
-        OracleError::Failed { path, what: "cannot be started", source }
+        TraceError::failed(Path::new(command.get_program()), "cannot be started", source)
     })?;
     let pid = child.id();
     let status = status_within(&mut child, limit).map_err(&failed)?;
-    let too_long = || OracleError::TooLong { object: object.to_owned(), limit };
+    let too_long = || TraceError::TooLong { command: object.to_owned(), limit };
     let success = status.ok_or_else(too_long)?.success();
     Ok(Ended {
         pid,
@@ -122,32 +108,16 @@ fn rewound(file: &mut File) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The loader's output for one start.
-#[derive(Clone, Debug)]
-pub struct LdDebug {
-    /// The opens of the program's start, in order.
-    pub probes: Vec<Probe>,
-    /// The searches of these opens, and those at run time.
-    pub searches: Vec<Search>,
-    /// The files that the loader listed as loaded, including itself, in load order.
-    pub listed: Vec<BString>,
-    /// Needed strings that the loader listed as not found.
-    pub missing: Vec<BString>,
-    /// The loader's fatal error, if there was one: the text after "error while loading shared
-    /// libraries: ".
-    pub fatal: Option<BString>,
-}
-
-/// Runs a command that starts a loader, and reads its log. Without a log (a static program, a loader
-/// other than glibc's, secure-execution mode) there are no probes.
+/// Runs a command that starts a loader, and returns the loader's log. It is empty for a static program, a
+/// loader other than glibc's, and in secure-execution mode.
 ///
 /// # Errors
 /// Returns an error if the run fails to start or exceeds its time limit.
-pub fn ld_debug(
+pub fn logged(
     mut command: Command,
     object: &Path,
     limit: Duration,
-) -> Result<LdDebug, OracleError> {
+) -> Result<(Vec<u8>, Ended), TraceError> {
     let failed = scratch(object);
     let dir = tempfile::tempdir().map_err(&failed)?;
     // The loader may run as another user, who must be able to create the log here.
@@ -155,8 +125,8 @@ pub fn ld_debug(
     command.env("LD_DEBUG", "libs,files").env("LD_DEBUG_OUTPUT", dir.path().join("record"));
     let ended = run(command, object, limit)?;
     match fs::read(dir.path().join(format!("record.{}", ended.pid))) {
-        Ok(record) => Ok(LdDebug::read(&record, &ended)),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(LdDebug::read(&[], &ended)),
+        Ok(record) => Ok((record, ended)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok((Vec::new(), ended)),
         Err(error) => Err(failed(error)),
     }
 }
@@ -164,38 +134,19 @@ pub fn ld_debug(
 /// The beginning of the loader's fatal error.
 pub const FATAL: &[u8] = b"error while loading shared libraries: ";
 
-impl LdDebug {
-    /// Reads a loader's log and the rest of its output.
+impl Ended {
+    /// Returns the loader's fatal error, if there was one: the text after [`FATAL`].
     #[must_use]
-    pub fn read(record: &[u8], ended: &Ended) -> Self {
-        let (listed, missing) = (listed(&ended.stdout), not_found(&ended.stdout));
-        let fatal = (!ended.success).then(|| ended.stderr.split_once_str(FATAL)).flatten();
-        let fatal = fatal.map(|(_, text)| BString::from(text.trim_ascii_end()));
-        let mut processes = parse(record);
-        let own = processes.iter().position(|process| process.pid == ended.pid).unwrap_or(0);
-        if own >= processes.len() {
-            return Self { probes: Vec::new(), searches: Vec::new(), listed, missing, fatal };
-        }
-        let mut process = processes.swap_remove(own);
-        let absent: Vec<BString> =
-            missing.iter().cloned().chain(passed_over(&ended.stderr)).collect();
-        if let Some(text) = &fatal {
-            set_fatal_outcome(&mut process, text);
-        }
-        let (probes, searches) = (process.probes(&absent), process.searches);
-        Self { probes, searches, listed, missing, fatal }
+    pub fn fatal(&self) -> Option<BString> {
+        let fatal = (!self.success).then(|| self.stderr.split_once_str(FATAL)).flatten();
+        fatal.map(|(_, text)| BString::from(text.trim_ascii_end()))
     }
-}
 
-/// Sets the outcome of the last attempt from the error that ended the loader.
-fn set_fatal_outcome(process: &mut ProcessRecord, text: &BString) {
-    let Some(search) = process.searches.last_mut() else { return };
-    let mapped = search.mapped;
-    let Some(tried) = search.tries.last_mut() else { return };
-    let of_file = text.strip_prefix(tried.path.as_slice()).is_some_and(|r| r.starts_with(b": "));
-    if of_file {
-        tried.said = Some(Outcome::NotElf);
-    } else if !mapped && tried.said.is_none() {
-        tried.said = Some(Outcome::Miss);
+    /// Returns the process in a loader's log.
+    #[must_use]
+    pub fn process(&self, record: &[u8]) -> Option<ProcessRecord> {
+        let mut processes = parse(record);
+        let own = processes.iter().position(|process| process.pid == self.pid).unwrap_or(0);
+        (own < processes.len()).then(|| processes.swap_remove(own))
     }
 }

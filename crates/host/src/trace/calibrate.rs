@@ -25,12 +25,8 @@ pub(super) fn measure(child: &mut Spawned) -> io::Result<Overhead> {
     loop {
         let task = match stopped::wait(Some(child.pid))? {
             Waited::End(..) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Waited::Stop(task, Why::Signal(signal)) => {
-                task.resume(Until::Call, signal);
-                continue;
-            }
-            Waited::Stop(task, Why::Group(_)) => {
-                task.listen();
+            Waited::Stop(task, why @ (Why::Signal(_) | Why::Group(_))) => {
+                task.pass(why, Until::Call);
                 continue;
             }
             Waited::Stop(task, _) => task,

@@ -15,6 +15,9 @@ pub(super) enum Role {
         /// True if the first argument is a directory descriptor and the second the path. If false,
         /// the first argument is the path.
         at: bool,
+        /// The index of the flags argument of a stat that also accepts a descriptor: glibc's `fstat` is
+        /// `newfstatat(fd, "", …, AT_EMPTY_PATH)`.
+        flags: Option<usize>,
     },
     /// Traces a process.
     Ptrace,
@@ -41,9 +44,9 @@ const ROLES: [(&str, Role); 28] = [
     ("lstat64", path(Kind::Stat)),
     ("oldstat", path(Kind::Stat)),
     ("oldlstat", path(Kind::Stat)),
-    ("newfstatat", at(Kind::Stat)),
-    ("fstatat64", at(Kind::Stat)),
-    ("statx", at(Kind::Stat)),
+    ("newfstatat", stat_at(3)),
+    ("fstatat64", stat_at(3)),
+    ("statx", stat_at(2)),
     ("access", path(Kind::Access)),
     ("faccessat", at(Kind::Access)),
     ("faccessat2", at(Kind::Access)),
@@ -62,11 +65,15 @@ const ROLES: [(&str, Role); 28] = [
 ];
 
 const fn path(kind: Kind) -> Role {
-    Role::Lookup { kind, at: false }
+    Role::Lookup { kind, at: false, flags: None }
 }
 
 const fn at(kind: Kind) -> Role {
-    Role::Lookup { kind, at: true }
+    Role::Lookup { kind, at: true, flags: None }
+}
+
+const fn stat_at(flags: usize) -> Role {
+    Role::Lookup { kind: Kind::Stat, at: true, flags: Some(flags) }
 }
 
 /// Returns the role of a call by its name.
@@ -78,19 +85,9 @@ pub(super) fn role(name: &str) -> Role {
 /// `AT_EMPTY_PATH`.
 pub(super) const AT_EMPTY_PATH: u32 = 0x1000;
 
-/// Returns the index of the flags argument of a stat call that also accepts a descriptor: glibc's
-/// `fstat` is `newfstatat(fd, "", …, AT_EMPTY_PATH)`.
-pub(super) fn stat_flags(name: &str) -> Option<usize> {
-    match name {
-        "newfstatat" | "fstatat64" => Some(3),
-        "statx" => Some(2),
-        _ => None,
-    }
-}
-
 /// Returns true for a stat of a descriptor, which looks for no file.
-pub(super) fn is_of_descriptor(stat_flags: Option<usize>, args: &[u64; 6]) -> bool {
-    let flagged = stat_flags.is_some_and(|at| args[at] as u32 & AT_EMPTY_PATH != 0);
+pub(super) fn is_of_descriptor(flags: Option<usize>, args: &[u64; 6]) -> bool {
+    let flagged = flags.is_some_and(|at| args[at] as u32 & AT_EMPTY_PATH != 0);
     flagged && !is_cwd(args[0])
 }
 

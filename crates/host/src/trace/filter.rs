@@ -2,7 +2,7 @@
 //! convention and allows all others.
 
 use super::arch::{self, Abi};
-use super::calls::{AT_EMPTY_PATH, Role, role, stat_flags};
+use super::calls::{AT_EMPTY_PATH, Role};
 
 /// `SECCOMP_RET_TRACE`.
 const TRACE: u32 = 0x7ff0_0000;
@@ -29,8 +29,8 @@ pub(super) fn program() -> Vec<libc::sock_filter> {
 
 /// Returns instructions that compare the call's number with each number that stops.
 fn block(abi: &Abi) -> Vec<libc::sock_filter> {
-    let stop = |row: &&(u32, &str)| role(row.1) != Role::Other;
-    let numbers: Vec<&(u32, &str)> = abi.names().iter().filter(stop).collect();
+    let numbers: Vec<(u32, Role)> =
+        abi.calls().iter().map(|call| (call.0, call.2)).filter(|it| it.1 != Role::Other).collect();
     let mut block = vec![load(0)];
     if abi.variant_bit != 0 {
         block.push(instruction(
@@ -45,8 +45,11 @@ fn block(abi: &Abi) -> Vec<libc::sock_filter> {
     let answers = numbers.len();
     let stop = answers + 1;
     let look = |at: usize| if at == 3 { stop + 1 } else { stop + 1 + LOOK };
-    for (index, (number, name)) in numbers.iter().enumerate() {
-        let target = stat_flags(name).map_or(stop, look);
+    for (index, (number, role)) in numbers.iter().enumerate() {
+        let target = match role {
+            Role::Lookup { flags: Some(at), .. } => look(*at),
+            _ => stop,
+        };
         let over = u8::try_from(target - index - 1).unwrap_or(u8::MAX);
         block.push(jump_equal(*number, over, 0));
     }
@@ -125,9 +128,9 @@ mod tests {
     fn exactly_the_calls_that_look_for_files_stop_in_every_convention() {
         let program = program();
         for abi in arch::abis() {
-            for (number, name) in abi.names() {
-                let expected = if role(name) == Role::Other { ALLOW } else { TRACE };
-                assert_eq!(run(&program, abi.arch, *number, [3; 6]), expected, "{name}");
+            for &(number, name, role) in abi.calls() {
+                let expected = if role == Role::Other { ALLOW } else { TRACE };
+                assert_eq!(run(&program, abi.arch, number, [3; 6]), expected, "{name}");
                 let variant = number | abi.variant_bit;
                 assert_eq!(run(&program, abi.arch, variant, [3; 6]), expected, "{name}, variant");
             }
@@ -140,15 +143,15 @@ mod tests {
         let program = program();
         let (flag, cwd) = (u64::from(AT_EMPTY_PATH), libc::AT_FDCWD as u32 as u64);
         for abi in arch::abis() {
-            for (number, name) in abi.names() {
-                let Some(at) = stat_flags(name) else { continue };
+            for &(number, name, role) in abi.calls() {
+                let Role::Lookup { flags: Some(at), .. } = role else { continue };
                 let mut args = [0; 6];
-                assert_eq!(run(&program, abi.arch, *number, args), TRACE, "{name}");
+                assert_eq!(run(&program, abi.arch, number, args), TRACE, "{name}");
                 args[at] = flag | 0x100;
-                assert_eq!(run(&program, abi.arch, *number, args), ALLOW, "{name}");
+                assert_eq!(run(&program, abi.arch, number, args), ALLOW, "{name}");
                 assert!(crate::trace::calls::is_of_descriptor(Some(at), &args));
                 args[0] = cwd;
-                assert_eq!(run(&program, abi.arch, *number, args), TRACE, "{name}");
+                assert_eq!(run(&program, abi.arch, number, args), TRACE, "{name}");
                 assert!(!crate::trace::calls::is_of_descriptor(Some(at), &args));
             }
         }

@@ -75,7 +75,7 @@ pub use supervisor::Supervisor;
 pub use untraced::{Untraced, run_untraced};
 
 /// A program to run. It shares this process's terminal and process group.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Command {
     /// A path, or a name to search for along `PATH`.
     pub program: OsString,
@@ -93,13 +93,8 @@ impl Command {
     /// Creates a command that inherits the environment and the current directory.
     #[must_use]
     pub fn new(program: impl Into<OsString>, args: impl IntoIterator<Item = OsString>) -> Self {
-        Command {
-            program: program.into(),
-            args: args.into_iter().collect(),
-            env: None,
-            dir: None,
-            streams: None,
-        }
+        let (program, args) = (program.into(), args.into_iter().collect());
+        Command { program, args, ..Command::default() }
     }
 
     /// Returns the path of the file to execute, found along `PATH` if the name has no slash.
@@ -181,28 +176,23 @@ pub enum Phase {
 /// slow work belongs on another thread.
 pub type Entering<'a> = dyn FnMut(usize, &Image) + 'a;
 
-/// Runs a program and traces it to its end, its entry point or its first idle moment.
+/// Runs a program, traces it to its end, its entry point or its first idle moment, and calls `entering`
+/// at each entry point.
 ///
 /// # Errors
 /// Returns an error if the program could not be started or traced. No process is left running.
-pub fn run(command: &Command, options: Options) -> Result<Traced, TraceError> {
-    run_with(command, options, &mut |_, _| ())
-}
-
-/// Does the same as [`run`] and calls `entering` at each entry point.
-///
-/// # Errors
-/// Returns the same errors as [`run`].
-pub fn run_with(
+pub fn run(
     command: &Command,
     options: Options,
     entering: &mut Entering<'_>,
 ) -> Result<Traced, TraceError> {
     let (exec, path) = Exec::new(command)?;
     let used_before = Used::by_children();
-    let shared_cpu = SharedCpu::begin();
+    let mut shared_cpu = SharedCpu::begin();
     let mut child = spawn(&path, Some(&exec), options.wants_filter(), true)?;
-    let shared_cpu = shared_cpu.map(|shared_cpu| shared_cpu.with_child(child.pid));
+    if let Some(shared_cpu) = &mut shared_cpu {
+        shared_cpu.child = Some((child.pid, shared_cpu.tracer));
+    }
     let affinity = || shared_cpu.as_ref().map(|shared_cpu| shared_cpu.tracer);
     let watchdog = options
         .limit

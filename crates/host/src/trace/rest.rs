@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use super::Exit;
 use super::signals::Forwarding;
-use super::stopped::{self, Until, Waited, Why};
+use super::stopped::{self, Until, Waited};
 use super::sys::Pid;
 
 /// The processes that still need the tracer at the end of a run: processes that outlived the
@@ -36,9 +36,7 @@ impl Rest {
         // `ECHILD` ends the loop: no traced process is left.
         while let Ok(waited) = stopped::wait(self.program) {
             match waited {
-                Waited::Stop(task, Why::Signal(signal)) => task.resume(Until::Filter, signal),
-                Waited::Stop(task, Why::Group(_)) => task.listen(),
-                Waited::Stop(task, _) => task.resume(Until::Filter, 0),
+                Waited::Stop(task, why) => task.pass(why, Until::Filter),
                 Waited::End(pid, end) if Some(pid) == self.program => {
                     return Some(end);
                 }

@@ -23,7 +23,9 @@ const LIMIT: Duration = Duration::from_secs(2);
 pub(super) struct SharedCpu {
     /// The affinity of the tracer without sharing.
     pub(super) tracer: CpuSet,
-    child: Option<(Pid, CpuSet)>,
+    /// A process on the same processor, and its affinity without sharing. If it is forked after
+    /// [`SharedCpu::begin`], that of the tracer.
+    pub(super) child: Option<(Pid, CpuSet)>,
     /// The time at which sharing began.
     pub(super) since: Instant,
 }
@@ -35,12 +37,6 @@ impl SharedCpu {
         let tracer = sched_getaffinity(None).ok()?;
         sched_setaffinity(None, &current_cpu()).ok()?;
         Some(SharedCpu { tracer, child: None, since: Instant::now() })
-    }
-
-    /// Adds `child`, which was forked after [`SharedCpu::begin`].
-    pub(super) fn with_child(mut self, child: Pid) -> SharedCpu {
-        self.child = Some((child, self.tracer));
-        self
     }
 
     /// Returns true if sharing has lasted for [`LIMIT`].

@@ -43,7 +43,6 @@ pub(super) fn forward_to(pid: Pid) -> Forwarding {
             }
         }
     }
-    quiet_stops(free);
     Forwarding { before }
 }
 
@@ -64,7 +63,6 @@ impl Drop for Forwarding {
             for (signal, old) in &self.before {
                 replace(*signal, *old);
             }
-            quiet_stops(false);
             // Last: a run that starts earlier would lose its handlers to the loop above.
             TARGET.store(0, Ordering::SeqCst);
         }
@@ -84,23 +82,6 @@ fn replace(signal: i32, handler: libc::sighandler_t) -> Option<libc::sighandler_
         // `EINTR`.
         new.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
         (libc::sigaction(signal, &new, &mut old) == 0).then_some(old.sa_sigaction)
-    }
-}
-
-/// Turns off the kernel's `SIGCHLD` for each stop of a child, or turns it on again. The tracer
-/// waits for stops anyway, and each delivered signal costs time. If the process has a handler for
-/// `SIGCHLD`, nothing changes.
-#[allow(unsafe_code, reason = "dispositions have no safe form")]
-fn quiet_stops(quiet: bool) {
-    // SAFETY: zeros are valid for the struct, which consists of integers. The first call fills it;
-    // the second changes one flag of the default disposition.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        let known = libc::sigaction(libc::SIGCHLD, std::ptr::null(), &mut action) == 0;
-        if known && action.sa_sigaction == libc::SIG_DFL {
-            action.sa_flags = if quiet { libc::SA_NOCLDSTOP } else { 0 };
-            libc::sigaction(libc::SIGCHLD, &action, std::ptr::null_mut());
-        }
     }
 }
 

@@ -167,6 +167,15 @@ impl Stopped {
         let _ = sys::ptrace(request, self.pid, 0, signal as u64);
     }
 
+    /// Lets the task go on as without a tracer: it gets its signal, and stays stopped with its process.
+    pub(super) fn pass(self, why: Why, until: Until) {
+        match why {
+            Why::Signal(signal) => self.resume(until, signal),
+            Why::Group(_) => self.listen(),
+            _ => self.resume(until, 0),
+        }
+    }
+
     /// Leaves the task stopped until its whole process continues.
     pub(super) fn listen(self) {
         // `PTRACE_CONT` would end the group stop for this task, and job control would not work.

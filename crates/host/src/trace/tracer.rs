@@ -248,14 +248,13 @@ impl<'a> Tracer<'a> {
         };
         let known = abi.known(number);
         let role = match known {
-            Some(known) if is_of_descriptor(known.stat_flags, &args) => Role::Other,
-            Some(known) => known.role,
-            None => Role::Other,
+            Some((_, Role::Lookup { flags, .. })) if is_of_descriptor(flags, &args) => Role::Other,
+            known => known.map_or(Role::Other, |(_, role)| role),
         };
         // The loader's calls come from its own code; those of an initialiser do not.
         let by_loader = self.images[image].is_loader(info.instruction_pointer);
         let lookup = match role {
-            Role::Lookup { kind, at } => Some(lookup(&task, kind, at, &args, by_loader)),
+            Role::Lookup { kind, at, .. } => Some(lookup(&task, kind, at, &args, by_loader)),
             Role::Ptrace | Role::ReadsAffinity | Role::SetsAffinity | Role::Other => None,
         };
         self.note_call(pid, role, lookup.as_ref());
@@ -268,7 +267,7 @@ impl<'a> Tracer<'a> {
             };
         }
         let name = match known {
-            Some(known) => Cow::Borrowed(known.name),
+            Some((name, _)) => Cow::Borrowed(name),
             None => Cow::Owned(format!("syscall_{number}")),
         };
         let (cost, phase) = (self.cost(image), self.images[image].phase);
@@ -433,11 +432,9 @@ impl<'a> Tracer<'a> {
     /// Kills all remaining tasks and waits for their ends.
     pub(super) fn kill_rest(&mut self) {
         self.tasks.keys().for_each(|pid| sys::kill(*pid, libc::SIGKILL));
-        self.drain(|tracer, task, why| {
-            if let Some(newborn) = task.former_id().filter(|_| why == Why::Birth) {
-                tracer.created(Some(newborn));
-                sys::kill(newborn, libc::SIGKILL);
-            }
+        self.drain(|_, task, _| {
+            // A new task stops before it runs.
+            sys::kill(task.pid, libc::SIGKILL);
             task.resume(Until::Filter, 0);
         });
     }
@@ -449,9 +446,6 @@ impl<'a> Tracer<'a> {
             stopped::interrupt(*pid);
         }
         self.drain(|tracer, task, why| {
-            if why == Why::Birth {
-                tracer.created(task.former_id());
-            }
             tracer.forget(task.pid);
             // A signal that was about to be delivered would be lost otherwise.
             task.detach(match why {
@@ -465,7 +459,12 @@ impl<'a> Tracer<'a> {
     fn drain(&mut self, at_stop: impl Fn(&mut Self, Stopped, Why)) {
         while !self.tasks.is_empty() {
             match stopped::wait(None) {
-                Ok(Waited::Stop(task, why)) => at_stop(self, task, why),
+                Ok(Waited::Stop(task, why)) => {
+                    if why == Why::Birth {
+                        self.created(task.former_id());
+                    }
+                    at_stop(self, task, why);
+                }
                 Ok(Waited::End(pid, _)) => self.forget(pid),
                 Err(_) => break,
             }

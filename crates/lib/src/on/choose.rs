@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use becalm_host::confined::{Confinement, Ended, Start};
+use becalm_host::confined::{Confinement, Ended};
+use becalm_host::trace::Command;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 use serde::Serialize;
@@ -243,10 +244,12 @@ impl<'a> Trial<'a> {
 
     /// Starts the program or its link, with the first argument that the starter would give it.
     fn start(&self, program: &Program, file: &Path) -> Option<Ended> {
-        let arguments = [program.path.clone().into(), OsString::from("--version")];
-        let (arguments, environment) = (&arguments[..], &self.environment[..]);
-        let start = Start { file, arguments, environment, dir: self.dir, limit: LIMIT };
-        self.confinement.run(&start).ok().flatten()
+        let command = Command {
+            env: Some(self.environment.clone()),
+            dir: Some(self.dir.to_owned()),
+            ..Command::new(&program.path, ["--version".into()])
+        };
+        self.confinement.run(&command, file, LIMIT).ok().flatten()
     }
 }
 

@@ -83,7 +83,7 @@ fn run(
         supervisor,
         limit,
     };
-    match trace::run_with(command, watched, &mut |at, image| predictor.entered(at, image)) {
+    match trace::run(command, watched, &mut |at, image| predictor.entered(at, image)) {
         Ok(traced) => {
             let recorded = options.record.then(|| record(command, &traced));
             let mut observed = joined(options, command, &assumed, traced, predictor);

@@ -14,10 +14,14 @@ use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use becalm_core::probe::{Outcome, Probe};
+use becalm_core::record::compare::{listed, not_found, passed_over};
+use becalm_core::record::ld_debug::{ProcessRecord, Search};
 use becalm_host::oracle::{self, Ended, FATAL, LIMIT, with_slash};
-use bstr::ByteSlice;
+use bstr::{BString, ByteSlice};
 
-pub use becalm_host::oracle::{LdDebug, OracleError, scratch};
+pub use becalm_host::oracle::scratch;
+pub use becalm_host::trace::TraceError;
 
 /// A start of a loader on an object.
 #[derive(Clone, Debug)]
@@ -137,6 +141,53 @@ impl Start {
     }
 }
 
+/// The loader's output for one start.
+#[derive(Clone, Debug, Default)]
+pub struct LdDebug {
+    /// The opens of the program's start, in order.
+    pub probes: Vec<Probe>,
+    /// The searches of these opens, and those at run time.
+    pub searches: Vec<Search>,
+    /// The files that the loader listed as loaded, including itself, in load order.
+    pub listed: Vec<BString>,
+    /// Needed strings that the loader listed as not found.
+    pub missing: Vec<BString>,
+    /// The loader's fatal error, if there was one.
+    pub fatal: Option<BString>,
+}
+
+impl LdDebug {
+    /// Reads a loader's log and the rest of its output.
+    #[must_use]
+    pub fn read(record: &[u8], ended: &Ended) -> Self {
+        let (listed, missing) = (listed(&ended.stdout), not_found(&ended.stdout));
+        let fatal = ended.fatal();
+        let Some(mut process) = ended.process(record) else {
+            return Self { listed, missing, fatal, ..Self::default() };
+        };
+        let absent: Vec<BString> =
+            missing.iter().cloned().chain(passed_over(&ended.stderr)).collect();
+        if let Some(text) = &fatal {
+            set_fatal_outcome(&mut process, text);
+        }
+        let (probes, searches) = (process.probes(&absent), process.searches);
+        Self { probes, searches, listed, missing, fatal }
+    }
+}
+
+/// Sets the outcome of the last attempt from the error that ended the loader.
+fn set_fatal_outcome(process: &mut ProcessRecord, text: &BString) {
+    let Some(search) = process.searches.last_mut() else { return };
+    let mapped = search.mapped;
+    let Some(tried) = search.tries.last_mut() else { return };
+    let of_file = text.strip_prefix(tried.path.as_slice()).is_some_and(|r| r.starts_with(b": "));
+    if of_file {
+        tried.said = Some(Outcome::NotElf);
+    } else if !mapped && tried.said.is_none() {
+        tried.said = Some(Outcome::Miss);
+    }
+}
+
 /// Starts the object and reads its loader's log. Without a log (a static program, a loader other
 /// than glibc's) there are no probes.
 ///
@@ -144,14 +195,16 @@ impl Start {
 ///
 /// # Errors
 /// Returns an error if the run fails to start or exceeds its time limit.
-pub fn ld_debug(start: &Start) -> Result<LdDebug, OracleError> {
+pub fn ld_debug(start: &Start) -> Result<LdDebug, TraceError> {
     let command = || {
         let mut command = command(start, &start.command_line(), &start.whole_env(&[]));
         confine(&mut command, start);
         command
     };
     if start.root.is_none() {
-        return again(start, || oracle::ld_debug(command(), &start.object, start.limit));
+        let (record, ended) =
+            again(start, || oracle::logged(command(), &start.object, start.limit))?;
+        return Ok(LdDebug::read(&record, &ended));
     }
     // Inside another root a scratch directory has no path.
     let ended = again(start, || {
@@ -167,17 +220,17 @@ pub fn ld_debug(start: &Start) -> Result<LdDebug, OracleError> {
 ///
 /// # Errors
 /// Returns an error if the run fails to start or exceeds its time limit.
-pub(crate) fn run(start: &Start, line: &[OsString]) -> Result<Ended, OracleError> {
+pub(crate) fn run(start: &Start, line: &[OsString]) -> Result<Ended, TraceError> {
     again(start, || oracle::run(command(start, line, &[]), &start.object, start.limit))
 }
 
 /// Runs again on `ETXTBSY`: if the program was just written, another thread's child may still have
 /// it open for writing between its fork and exec.
-fn again<T>(start: &Start, run: impl Fn() -> Result<T, OracleError>) -> Result<T, OracleError> {
+fn again<T>(start: &Start, run: impl Fn() -> Result<T, TraceError>) -> Result<T, TraceError> {
     let began = Instant::now();
     loop {
         match run() {
-            Err(OracleError::Failed { source, .. })
+            Err(TraceError::Failed { source, .. })
                 if source.kind() == ErrorKind::ExecutableFileBusy
                     && began.elapsed() < start.limit =>
             {

@@ -68,11 +68,11 @@ fn a_fatal_error_of_the_loader_names_the_file() {
 fn a_run_that_exceeds_its_limit_is_killed() {
     let mut start = Start::new("/usr/bin/yes", Launch::Execute);
     start.limit = Duration::from_millis(5);
-    assert!(matches!(ld_debug(&start), Err(OracleError::TooLong { .. })));
+    assert!(matches!(ld_debug(&start), Err(TraceError::TooLong { .. })));
 }
 
 #[test]
 fn a_missing_command_is_an_error() {
     let start = Start::new("/nonexistent-becalm", Launch::Trace);
-    assert!(matches!(ld_debug(&start), Err(OracleError::Failed { what: "cannot be started", .. })));
+    assert!(matches!(ld_debug(&start), Err(TraceError::Failed { what: "cannot be started", .. })));
 }

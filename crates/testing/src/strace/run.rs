@@ -9,7 +9,7 @@ use becalm_core::probe::Attempt;
 use bstr::{BString, ByteSlice};
 
 use super::{CallResult, Syscall, TRACED_CALLS, attempts, parse};
-use crate::oracle::{OracleError, Start, run, scratch};
+use crate::oracle::{Start, TraceError, run, scratch};
 
 /// The system calls of one start.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ impl Strace {
 ///
 /// # Errors
 /// Returns an error if the run fails to start, exceeds its time limit, or the tracer fails.
-pub fn strace(start: &Start) -> Result<Strace, OracleError> {
+pub fn strace(start: &Start) -> Result<Strace, TraceError> {
     let failed = scratch(&start.object);
     let dir = tempfile::tempdir().map_err(&failed)?;
     let record = dir.path().join("record");

@@ -23,51 +23,33 @@ pub(super) struct Abi {
     pub(super) variant_bit: u32,
     /// Lines of `number name`.
     table: &'static str,
-    names: OnceLock<Vec<(u32, &'static str)>>,
-    by_number: OnceLock<Vec<Option<Known>>>,
+    calls: OnceLock<Vec<Call>>,
 }
 
-/// A call of a convention.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Known {
-    /// Its name.
-    pub(super) name: &'static str,
-    /// Its role for the tracer.
-    pub(super) role: Role,
-    /// See [`super::calls::stat_flags`].
-    pub(super) stat_flags: Option<usize>,
-}
+/// Number, name and role of a call.
+type Call = (u32, &'static str, Role);
 
 impl Abi {
     const fn new(arch: u32, variant_bit: u32, table: &'static str) -> Self {
-        Abi { arch, variant_bit, table, names: OnceLock::new(), by_number: OnceLock::new() }
+        Abi { arch, variant_bit, table, calls: OnceLock::new() }
     }
 
-    /// Returns all numbers and names, ordered by number.
-    pub(super) fn names(&self) -> &[(u32, &'static str)] {
-        self.names.get_or_init(|| self.table.lines().filter_map(row).collect())
+    /// Returns all calls, ordered by number.
+    pub(super) fn calls(&self) -> &[Call] {
+        self.calls.get_or_init(|| self.table.lines().filter_map(call).collect())
     }
 
-    /// Returns the call with a number, ignoring the variant bit.
-    pub(super) fn known(&self, number: u32) -> Option<Known> {
-        let known = self.by_number.get_or_init(|| self.lay_out());
-        *known.get((number & !self.variant_bit) as usize)?
-    }
-
-    fn lay_out(&self) -> Vec<Option<Known>> {
-        let mut known = Vec::new();
-        for (number, name) in self.names() {
-            known.resize(*number as usize, None);
-            let stat_flags = calls::stat_flags(name);
-            known.push(Some(Known { name, role: calls::role(name), stat_flags }));
-        }
-        known
+    /// Returns name and role of the call with a number, ignoring the variant bit.
+    pub(super) fn known(&self, number: u32) -> Option<(&'static str, Role)> {
+        let (number, calls) = (number & !self.variant_bit, self.calls());
+        let at = calls.binary_search_by_key(&number, |call| call.0).ok()?;
+        Some((calls[at].1, calls[at].2))
     }
 }
 
-fn row(line: &'static str) -> Option<(u32, &'static str)> {
+fn call(line: &'static str) -> Option<Call> {
     let (number, name) = line.split_once(' ')?;
-    Some((number.parse().ok()?, name))
+    Some((number.parse().ok()?, name, calls::role(name)))
 }
 
 /// Returns the calling convention with this `AUDIT_ARCH_*` value.
@@ -82,13 +64,13 @@ mod tests {
     #[test]
     fn each_table_is_whole_and_in_order() {
         for abi in abis() {
-            let names = abi.names();
-            assert_eq!(names.len(), abi.table.lines().count(), "a line that is no row");
-            assert!(names.windows(2).all(|pair| pair[0].0 < pair[1].0));
-            for call in ["openat", "openat2", "statx", "execve", "readlinkat", "faccessat2"] {
-                let found = names.iter().find(|(_, name)| *name == call);
-                let (number, _) = found.unwrap_or_else(|| panic!("{call} is missing"));
-                assert_eq!(abi.known(*number).unwrap().name, call);
+            let calls = abi.calls();
+            assert_eq!(calls.len(), abi.table.lines().count(), "a line that is no row");
+            assert!(calls.windows(2).all(|pair| pair[0].0 < pair[1].0));
+            for name in ["openat", "openat2", "statx", "execve", "readlinkat", "faccessat2"] {
+                let found = calls.iter().find(|call| call.1 == name);
+                let (number, ..) = found.unwrap_or_else(|| panic!("{name} is missing"));
+                assert_eq!(abi.known(*number).unwrap().0, name);
             }
         }
     }
@@ -103,7 +85,7 @@ mod tests {
             (libc::SYS_ptrace, "ptrace"),
             (libc::SYS_getppid, "getppid"),
         ] {
-            assert_eq!(native.known(u32::try_from(number).unwrap()).unwrap().name, name);
+            assert_eq!(native.known(u32::try_from(number).unwrap()).unwrap().0, name);
         }
     }
 }

@@ -6,9 +6,9 @@ use std::process::Command as Host;
 
 use becalm_core::observe::{Class, Kind};
 
-use super::fixture::{option_sets, trace};
+use super::fixture::{option_sets, run, trace};
 use super::parent::program;
-use crate::trace::{Command, Exit, Note, Options, run};
+use crate::trace::{Command, Exit, Note, Options};
 use becalm_testing::skip;
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command as Host;
 
-use crate::trace::{Command, Options, Traced, run};
+use crate::trace::{self, Command, Options, TraceError, Traced};
 
 /// A compiled program in a folder of its own.
 pub(super) struct Fixture {
@@ -53,4 +53,9 @@ pub(super) fn option_sets() -> [Options; 4] {
         Options { all_syscalls: true, ..Options::default() },
         Options { all_syscalls: true, follow: true, ..Options::default() },
     ]
+}
+
+/// Traces a program, without a look at its entry points.
+pub(super) fn run(command: &Command, options: Options) -> Result<Traced, TraceError> {
+    trace::run(command, options, &mut |_, _| ())
 }

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::{Command as Host, Stdio};
 use std::time::{Duration, Instant};
 
-use super::fixture::{build, compile, option_sets, trace, trace_in};
-use crate::trace::{Command, Exit, Note, Options, TraceError, run};
+use super::fixture::{build, compile, option_sets, run, trace, trace_in};
+use crate::trace::{Command, Exit, Note, Options, TraceError};
 use becalm_testing::skip;
 
 fn opens_after_entry(path: &str) -> String {

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use super::fixture::trace;
+use super::fixture::{run, trace};
 use super::parent::program;
-use crate::trace::{Command, Exit, Note, Options, TraceError, run};
+use crate::trace::{Command, Exit, Note, Options, TraceError};
 use becalm_testing::skip;
 
 /// Traces the program in `tree`, as a user without rights.

@@ -8,8 +8,8 @@ use becalm_core::observe::{Attributed, attribute};
 use becalm_core::probe::{Attempt, Probe};
 use bstr::{BStr, BString, ByteSlice};
 
-use super::fixture::{build, trace_in};
-use crate::trace::{Command, Image, Options, run};
+use super::fixture::{build, run, trace_in};
+use crate::trace::{Command, Image, Options};
 use crate::{FactChoice, OsFs, loader_facts};
 use becalm_testing::oracle::{Launch, Start};
 use becalm_testing::skip;
@@ -98,7 +98,7 @@ fn the_loaders_share_is_what_the_model_predicts() {
             env: Some(variables),
             ..Command::new("/bin/sh", ["-c".into(), command.into()])
         };
-        let traced = crate::trace::run(&command, Options::default()).unwrap();
+        let traced = run(&command, Options::default()).unwrap();
         let image = &traced.images[1];
         let (joined, predicted) = join(image);
         assert_eq!(joined.probes, predicted, "{program}");

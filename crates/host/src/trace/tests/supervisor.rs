@@ -7,9 +7,9 @@ use std::process::{Child, Command as Host, Stdio};
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use super::fixture::compile;
+use super::fixture::{compile, run};
 use super::parent::wait_for;
-use crate::trace::{Command, Options, Supervisor, run};
+use crate::trace::{Command, Options, Supervisor};
 
 const HEAD: &str = "#include <signal.h>
 #include <stdio.h>

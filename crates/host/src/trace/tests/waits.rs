@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use rustix::fs::{Advice, fadvise};
 
+use super::fixture::run;
 use super::parent::program;
 use crate::pages::resident::{self, Residency};
-use crate::trace::{Command, Image, Options, run};
+use crate::trace::{Command, Image, Options};
 use becalm_testing::skip;
 
 /// Touches the first page of a file that `FILE` names, in the program, in a thread and in a child.
