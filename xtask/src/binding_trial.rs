@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use becalm_core::facts::Environment;
 use becalm_core::index::{Index, embed, encode};
 use becalm_host::OsFs;
-use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_files};
+use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_stores};
 
 use crate::audit_trial::{make, sysroot};
 use crate::command::is_done_within;
@@ -146,7 +146,7 @@ fn try_one(trial: &Trial, machine: &Machine, options: &Options) -> Result<Verdic
     let environments: Vec<Environment> = preload.into_iter().map(preloads).collect();
     let bind = Binding { threshold: BindThreshold::ALL, only: None, environments: &environments };
     let index = IndexOptions { files, bind: Some(bind), ..IndexOptions::default() };
-    let indexed = index_files(&os, index);
+    let indexed = index_stores(&os, index);
     let mut verdict = Verdict::default();
     let Some(machine) = indexed.machines.into_iter().next() else {
         let why = indexed.errors.first().map_or("no index".to_owned(), |_| "no loader".to_owned());

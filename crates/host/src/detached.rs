@@ -36,20 +36,8 @@ pub enum Priority {
 ///
 /// # Errors
 /// Returns an error if no process can be created.
-pub fn detached(
-    keep: OwnedFd,
-    priority: Priority,
-    work: impl FnOnce(OwnedFd),
-) -> io::Result<Detached> {
-    detached_with([&keep], priority, |[keep]| work(keep))
-}
-
-/// Runs `work` as [`detached`] does, with several descriptors.
-///
-/// # Errors
-/// Returns an error if no process can be created.
 #[allow(unsafe_code, reason = "std can start no process that is nobody's child")]
-pub fn detached_with<const N: usize>(
+pub fn detached<const N: usize>(
     keep: [&OwnedFd; N],
     priority: Priority,
     work: impl FnOnce([OwnedFd; N]),

@@ -118,21 +118,12 @@ pub struct Indexed {
     pub errors: Vec<HostError>,
 }
 
-/// Indexes stores: every object below them that needs other objects.
+/// Indexes every object below the stores and trees of the options that needs other objects, their
+/// files, and the objects that the answers of those name.
 #[must_use]
 pub fn index_stores(os: &OsFs, options: IndexOptions<'_>) -> Indexed {
     let trees = options.stores.iter().chain(options.trees);
-    index_walked(os, trees.map(|path| real(path)).collect(), options)
-}
-
-/// Indexes the files and trees of the options and the objects that their answers name. Everything
-/// below a store or prefix of the options is immutable.
-#[must_use]
-pub fn index_files(os: &OsFs, options: IndexOptions<'_>) -> Indexed {
-    index_walked(os, options.trees.iter().map(|path| real(path)).collect(), options)
-}
-
-fn index_walked(os: &OsFs, roots: Vec<PathBuf>, options: IndexOptions<'_>) -> Indexed {
+    let roots: Vec<PathBuf> = trees.map(|path| real(path)).collect();
     // The loader knows an object by its path, so each name of a file is an object.
     let progress = options.progress;
     let walk = WalkOptions { progress, every_name: true, folders: true, ..WalkOptions::default() };
@@ -284,7 +275,8 @@ impl Work<'_> {
                 .chain(below)
                 .filter(|path| seen.known.insert(path.clone()))
                 .collect();
-            seen.names.limit(&self.os.session(), &mut new);
+            let session = self.os.session();
+            new.retain(|path| seen.names.count(&session, path));
             if new.is_empty() {
                 return resolved;
             }

@@ -18,7 +18,6 @@ use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::bound::KeptPrograms;
-use super::names::Names;
 use super::own_files;
 use super::rpath::{ListedDirs, certain_paths};
 use super::{
@@ -115,13 +114,14 @@ pub fn update_stores(
     }
     let paths = keep.iter().map(|object| &object.path).chain(&read).chain(&further);
     let known: FxHashSet<BString> = paths.cloned().collect();
-    let objects = keep.iter().map(|object| &object.path).chain(&further);
-    let names = Names::of_objects(objects);
-    let mut seen = Seen { known, listed: ListedDirs::default(), names };
+    let mut seen = Seen { known, ..Seen::default() };
+    let session = os.session();
+    // The walk found the others by their own paths.
+    let others = keep.iter().filter(|object| !object.canonical).map(|object| &object.path);
+    others.chain(&further).for_each(|path| _ = seen.names.count(&session, path));
     let kept = before.kept(&keep);
     let mut below = work.list(&facts, &kept, &mut seen.listed);
-    below.retain(|path| seen.known.insert(path.clone()));
-    seen.names.limit(&os.session(), &mut below);
+    below.retain(|path| seen.known.insert(path.clone()) && seen.names.count(&session, path));
     further.extend(below);
     let new = work.resolve_all(&facts, &group.paths, &further, &mut seen);
     let machine = work.join(&facts, &before, kept, new, seen.listed);

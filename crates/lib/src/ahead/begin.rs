@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use becalm_host::detached::{Detached, Priority, detached, detached_with};
+use becalm_host::detached::{Detached, Priority, detached};
 use becalm_host::pages::ahead::{Limits, request};
 use becalm_host::pages::fault_around::Listener;
 use becalm_host::pages::open;
@@ -41,8 +41,9 @@ pub fn begin(command: &Path, found_cold: bool) -> Option<String> {
     let (listener, name) = Listener::new().ok()?;
     let pid = std::process::id();
     // This process becomes the program.
-    let work = |socket: OwnedFd| learn::learn(&place, &command, pid, &Listener(socket), beside);
-    match detached(listener.0, Priority::Normal, work) {
+    let work =
+        |[socket]: [OwnedFd; 1]| learn::learn(&place, &command, pid, &Listener(socket), beside);
+    match detached([&listener.0], Priority::Normal, work) {
         Ok(Detached::Yes) => Some(format!("learn:{name}")),
         Ok(Detached::WouldBeAChild) | Err(_) => None,
     }
@@ -58,7 +59,7 @@ fn known(file: Option<File>, found_cold: bool) -> Option<Beside> {
     if is_cold {
         let file = OwnedFd::from(file);
         let work = |[file]: [OwnedFd; 1]| request_rest(file.into(), None);
-        if !matches!(detached_with([&file], Priority::Normal, work), Ok(Detached::Yes)) {
+        if !matches!(detached([&file], Priority::Normal, work), Ok(Detached::Yes)) {
             request_rest(file.into(), Some(Instant::now() + PATIENCE));
         }
     }

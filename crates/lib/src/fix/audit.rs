@@ -18,7 +18,7 @@ use becalm_core::index::{Index, tls};
 use becalm_core::probe::LoggedProbe;
 use becalm_core::strategy::{Creation, FilePlan, Plan, PlannedAnswer};
 use becalm_host::OsFs;
-use becalm_host::index_store::{Binding, IndexOptions, index_files};
+use becalm_host::index_store::{Binding, IndexOptions, index_stores};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
@@ -75,7 +75,7 @@ pub fn plan_audit(os: &OsFs, closure: &Closure, prefixes: &[PathBuf]) -> Result<
 /// Makes the index of all objects of a start.
 fn seal(os: &OsFs, closure: &Closure, options: IndexOptions<'_>) -> Result<Sealed> {
     let options = IndexOptions { files: &files_of(closure), ..options };
-    let sealed = Modules::new(None).and_then(|modules| modules.seal(index_files(os, options)));
+    let sealed = Modules::new(None).and_then(|modules| modules.seal(index_stores(os, options)));
     sealed.map_err(|error| anyhow!(words_of_chain(error.as_ref())))
 }
 

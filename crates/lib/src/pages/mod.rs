@@ -74,7 +74,7 @@ pub fn begin(indexed: &Indexed) -> Option<String> {
         return Some(format!("{PAGES}{}", text_of_switch(&folder)?));
     }
     // The next start tries again.
-    let _ = detached(lock(&path, indexed)?, Priority::Lowest, |lock| {
+    let _ = detached([&lock(&path, indexed)?], Priority::Lowest, |[lock]| {
         make::locked(&path, indexed, lock);
     });
     None

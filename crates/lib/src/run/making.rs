@@ -15,7 +15,7 @@ use becalm_core::index::{Start as Known, encode, tls};
 use becalm_core::loader::load::Resolution;
 use becalm_host::OsFs;
 use becalm_host::detached::{Detached, Priority, detached};
-use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_files, trees_beside};
+use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_stores, trees_beside};
 use becalm_host::inherited::survive_size_limit;
 use bstr::BString;
 use rustc_hash::FxHashMap;
@@ -114,11 +114,12 @@ impl Request {
 /// Returns an error if the cache cannot be written, or no process can be made.
 pub(super) fn elsewhere(place: &Place, request: &Request) -> Result<()> {
     let Some(lock) = place.lock()? else { return Ok(()) };
-    let made = detached(lock, Priority::Lowest, |lock| {
+    let made = detached([&lock], Priority::Lowest, |[lock]| {
         // One thread, to leave the CPUs to the program.
         let _ = rayon::ThreadPoolBuilder::new().num_threads(1).build_global();
         let _ = locked(place, request, lock);
     });
+    drop(lock);
     match made {
         Ok(Detached::Yes) => Ok(()),
         Ok(Detached::WouldBeAChild) | Err(_) => place.want(&serde_json::to_vec(request)?),
@@ -242,7 +243,7 @@ fn sealed(request: &Request, libraries: &Libraries) -> Result<Sealed> {
         bind: Some(Binding { threshold, only: Some(&only), environments: &environments }),
         ..IndexOptions::default()
     };
-    let mut indexed = index_files(&os, options);
+    let mut indexed = index_stores(&os, options);
     for machine in &mut indexed.machines {
         machine.index.is_told = request.told.is_some();
         if let Some(from) = &from {

@@ -116,7 +116,7 @@ impl Pack {
         // If the file of its generation is as it was, a start looks at nothing else.
         let trees = header.generation.map_or(header.trees, |(file, _)| vec![file]);
         let (ours, theirs) = UnixStream::pair().ok()?;
-        let begun = detached(theirs.into(), Priority::Normal, |connection| {
+        let begun = detached([&theirs.into()], Priority::Normal, |[connection]| {
             for tree in &trees {
                 // Either may be known to the kernel without a question to the server.
                 kind_of(Path::new(tree));

@@ -7,7 +7,9 @@ use std::path::Path;
 use becalm_core::elf::{Endian, machine_name};
 use becalm_core::index::{Condition, Edge, Fingerprint, Index, Object, SearchDir};
 use becalm_host::OsFs;
-use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, OsFingerprints, index_files};
+use becalm_host::index_store::{
+    BindThreshold, Binding, IndexOptions, OsFingerprints, index_stores,
+};
 use bstr::{BStr, BString};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
@@ -128,7 +130,7 @@ pub struct Damaged {
 /// Returns an error if the index cannot be read or is damaged.
 pub(super) fn verify(path: &Path, load: bool) -> anyhow::Result<(Verified, Vec<Problem>)> {
     let file::Whole { target, index: old, .. } = file::read(path)?;
-    let (stores, dirs) = (&root_paths(&old), &snapshotted(&old));
+    let (prefixes, dirs) = (&root_paths(&old), &snapshotted(&old));
     let named = old.objects.iter().filter(|object| !object.path.is_empty());
     let programs = old.programs.iter().map(|program| &program.path);
     let paths = named.map(|object| &object.path).chain(programs);
@@ -137,8 +139,8 @@ pub(super) fn verify(path: &Path, load: bool) -> anyhow::Result<(Verified, Vec<P
     let only = Some(&bound.collect::<Vec<_>>()[..]);
     let environments = &old.bound.environments();
     let bind = Some(Binding { threshold: BindThreshold::ALL, only, environments });
-    let options = IndexOptions { stores, dirs, files, bind, ..IndexOptions::default() };
-    let indexed = index_files(&OsFs::new(), options);
+    let options = IndexOptions { prefixes, dirs, files, bind, ..IndexOptions::default() };
+    let indexed = index_stores(&OsFs::new(), options);
     let new = indexed.machines.into_iter().find(|machine| machine.target == target);
     let new = new.map(|machine| machine.index).unwrap_or_default();
     let mut problems: Vec<Problem> = indexed.errors.iter().map(Problem::from).collect();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use becalm_core::index::bound::NotBound;
 use becalm_core::index::{embed, encode, split};
 use becalm_host::OsFs;
-use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, MachineIndex, index_files};
+use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, MachineIndex, index_stores};
 
 use crate::support::{Ran, Scene, skip, start};
 
@@ -25,7 +25,7 @@ impl Scene {
         let (prefixes, files) = (&stores, &files);
         let bind = Binding { threshold: BindThreshold::ALL, only: None, environments: &[] };
         let options = IndexOptions { prefixes, files, bind: Some(bind), ..IndexOptions::default() };
-        let machine = index_files(&OsFs::new(), options).machines.remove(0);
+        let machine = index_stores(&OsFs::new(), options).machines.remove(0);
         self.write_index(&machine.index, machine.target);
         machine
     }

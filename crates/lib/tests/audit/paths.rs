@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 
 use becalm_core::index::paths::Paths;
 use becalm_host::OsFs;
-use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_files};
+use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_stores};
 use becalm_host::path_table::{Packages, PathStore, path_table};
 
 use crate::support::{Ran, Scene, skip, start};
@@ -47,7 +47,7 @@ impl Scene {
         let files: Vec<PathBuf> = programs.iter().map(|program| self.path(program)).collect();
         let bind = Binding { threshold: BindThreshold::ALL, only: None, environments: &[] };
         let options = IndexOptions { files: &files, bind: Some(bind), ..IndexOptions::default() };
-        let mut machine = index_files(&OsFs::new(), options).machines.remove(0);
+        let mut machine = index_stores(&OsFs::new(), options).machines.remove(0);
         let store = PathStore { path: self.store(), packages: Packages::Hashed };
         let table = path_table(&[store], None, &[]).unwrap();
         assert!(table.left_out.is_empty(), "{:?}", table.left_out);
