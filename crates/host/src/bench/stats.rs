@@ -82,7 +82,7 @@ impl Ratio {
             let to = averages.get(averages.len().checked_sub(cut)?)?;
             Some((from.exp(), to.exp()))
         });
-        Self { ratio: median_of_sorted(&averages).exp(), interval }
+        Self { ratio: Data::new(averages).median().exp(), interval }
     }
 
     /// Returns true if the interval includes 1, so that no difference was shown.
@@ -100,15 +100,6 @@ fn walsh_averages(values: &[f64]) -> Vec<f64> {
     }
     averages.sort_by(f64::total_cmp);
     averages
-}
-
-fn median_of_sorted(values: &[f64]) -> f64 {
-    let middle = values.len() / 2;
-    match (values.len().is_multiple_of(2), values.get(middle)) {
-        (_, None) => f64::NAN,
-        (true, Some(upper)) => f64::midpoint(values[middle - 1], *upper),
-        (false, Some(middle)) => *middle,
-    }
 }
 
 /// Returns the position of the Walsh average that bounds the interval, counted from 1 from either

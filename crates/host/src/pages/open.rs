@@ -2,10 +2,12 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{self, Mode, OFlags};
+
+use crate::os_fs::proc_path;
 
 /// Opens a regular file for reading. A FIFO, a socket or a device is not opened, and neither is a
 /// symbolic link.
@@ -14,15 +16,13 @@ use rustix::fs::{self, Mode, OFlags};
 /// Returns an error if it is not a regular file or cannot be opened.
 pub fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let found: OwnedFd = fs::open(path, flags, Mode::empty())?;
-    let found = File::from(found);
+    let found = File::from(fs::open(path, flags, Mode::empty())?);
     if !found.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     // The same file, whatever has its name now.
-    let same = format!("/proc/self/fd/{}", found.as_raw_fd());
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    Ok(fs::open(same, flags, Mode::empty())?.into())
+    Ok(fs::open(proc_path(&found), flags, Mode::empty())?.into())
 }
 
 /// Opens a directory for reading; not by a symbolic link.

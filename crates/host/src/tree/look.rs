@@ -12,6 +12,8 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::path::Arg;
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::os_fs::proc_path;
+
 /// The signal number by which the module recognizes the descriptor of the events. No signal is sent.
 const SIGNAL: libc::c_int = 63;
 /// Linux include/uapi/asm-generic/fcntl.h.
@@ -153,7 +155,7 @@ pub fn directory(above: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
 /// Returns the real path of an open directory; no path is looked up.
 #[must_use]
 pub fn real(opened: BorrowedFd<'_>) -> Option<PathBuf> {
-    std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()
+    std::fs::read_link(proc_path(&opened)).ok()
 }
 
 /// True if the kernel maps this file as code: not on a file system that is mounted with `noexec`, or if a
@@ -207,8 +209,7 @@ impl Changes {
     /// # Errors
     /// Returns an error if it cannot be read, or if the user watches too many.
     pub fn watch(&self, opened: BorrowedFd<'_>) -> io::Result<()> {
-        let path = format!("/proc/self/fd/{}", opened.as_raw_fd());
-        add_watch(&self.0, path, CHANGES | WatchFlags::MASK_ADD)?;
+        add_watch(&self.0, proc_path(&opened), CHANGES | WatchFlags::MASK_ADD)?;
         Ok(())
     }
 
