@@ -15,16 +15,12 @@ use rustix::io::Errno;
 /// Maximum length of a string, including its search for the delimiter.
 const MAX_STRING: u64 = 1024 * 1024;
 
-/// Limits of the cache of one file.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Minimum size and alignment of a read, in bytes.
-    pub(crate) block: u64,
-    /// Maximum number of bytes.
-    pub(crate) bytes: u64,
-    /// Maximum number of ranges.
-    pub(crate) ranges: usize,
-}
+/// Minimum size and alignment of a read, in bytes.
+const BLOCK: u64 = 16 * 1024;
+/// Maximum number of bytes of one file, whatever its tables claim.
+const MOST_BYTES: u64 = 128 * 1024 * 1024;
+/// Maximum number of ranges of one file.
+const MOST_RANGES: usize = 4096;
 
 /// Fills a buffer from an offset on. Returns how many bytes were read, and the reason if not all
 /// were.
@@ -37,7 +33,6 @@ type Fill = dyn Fn(&mut [u8], u64) -> (usize, io::Result<()>) + Send;
 pub struct Reader {
     fill: Box<Fill>,
     len: u64,
-    limits: Limits,
     first: OnceCell<Box<Block>>,
     failed: OnceCell<io::Error>,
 }
@@ -68,11 +63,10 @@ impl Reader {
     /// Makes a reader of a file of `len` bytes.
     pub(crate) fn new(
         len: u64,
-        limits: Limits,
         fill: impl Fn(&mut [u8], u64) -> (usize, io::Result<()>) + Send + 'static,
     ) -> Self {
         let (first, failed) = (OnceCell::new(), OnceCell::new());
-        Self { fill: Box::new(fill), len, limits, first, failed }
+        Self { fill: Box::new(fill), len, first, failed }
     }
 
     /// Returns the first error, if there was one: an error of the system, `UnexpectedEof` if the
@@ -92,7 +86,7 @@ impl Reader {
     /// Returns the first block of the file, whatever length it claims. Call this before any other
     /// read.
     pub(crate) fn head(&self) -> &[u8] {
-        &self.first.get_or_init(|| self.read(0, self.limits.block)).bytes
+        &self.first.get_or_init(|| self.read(0, BLOCK)).bytes
     }
 
     /// Returns `size` bytes from `offset` on, from the cache or from the file.
@@ -101,15 +95,14 @@ impl Reader {
         if offset.checked_add(size)? > self.len {
             return None;
         }
-        let Limits { block, bytes, ranges } = self.limits;
-        let start = offset - offset % block;
+        let start = offset - offset % BLOCK;
         // A table may claim more bytes than the file has; only the file's length is allocated.
-        let length = (offset - start + size).next_multiple_of(block).min(self.len - start);
+        let length = (offset - start + size).next_multiple_of(BLOCK).min(self.len - start);
         let mut cell = &self.first;
         let mut cached = 0;
-        for _ in 0..ranges {
+        for _ in 0..MOST_RANGES {
             match cell.get() {
-                None if cached + length > bytes => break,
+                None if cached + length > MOST_BYTES => break,
                 None => {
                     let block = cell.get_or_init(|| self.read(start, length));
                     return block.slice(offset, size);

@@ -31,7 +31,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use becalm_core::facts::{Libc, LoaderFacts};
-use becalm_core::fs::{Errno, FileId, OpenedFile};
+use becalm_core::fs::{Errno, FileId};
 use becalm_core::symbols::ObjectSymbols;
 use bstr::{BStr, BString, ByteSlice};
 
@@ -41,6 +41,7 @@ use crate::facts::Facts;
 use crate::fingerprint::{self, Fingerprint};
 use crate::path::path_of;
 use listing::KnownDir;
+use object_file::Opened;
 use root::Root;
 
 pub(crate) use root::proc_path;
@@ -54,7 +55,7 @@ pub struct OsFs {
     root: Root,
     // The key is a state, so that what was read in another one is not found.
     dirs: Cache<Fingerprint, Arc<KnownDir>>,
-    files: Cache<Fingerprint, Result<Arc<OpenedFile>, Errno>>,
+    files: Cache<Fingerprint, Opened>,
     /// Facts of loaders, by the interpreter's state and the user's choices.
     pub(crate) facts: Cache<(Fingerprint, FactChoice), Arc<LoaderFacts>>,
     tables: Cache<Fingerprint, Arc<ObjectSymbols>>,
@@ -166,23 +167,18 @@ impl OsFs {
     }
 
     /// Opens the file that `stat` has just described, or returns the cached result.
-    fn opened(&self, path: &[u8], stat: &Facts) -> Result<Arc<OpenedFile>, Errno> {
+    fn opened(&self, path: &[u8], stat: &Facts) -> Opened {
         if let Some(known) = self.files.get(&stat.fingerprint) {
             return known;
         }
         // A change between this time and the end of the read may leave the file's times as they
         // are.
         let started = fingerprint::now();
-        let opened = object_file::open(&self.root, path, stat);
-        let keep = match &opened.result {
-            Ok(_) => opened.readable,
-            // A refusal depends on mode, owner and ACL, and each change of those sets ctime.
-            Err(errno) => matches!(*errno, Errno::ACCES | Errno::PERM),
-        };
-        if keep && !opened.stat.fingerprint.may_change_unseen(started) {
-            self.files.insert(opened.stat.fingerprint, opened.result.clone(), 1);
+        let (state, opened) = object_file::open(&self.root, path, stat);
+        if let Some(state) = state.filter(|state| !state.may_change_unseen(started)) {
+            self.files.insert(state, opened.clone(), 1);
         }
-        opened.result
+        opened
     }
 }
 

@@ -15,43 +15,38 @@ use rustix::fs::FileType;
 use super::root::{self, Root};
 use crate::facts::Facts;
 use crate::fingerprint::Fingerprint;
-use crate::reader::{Limits, Reader, fill};
+use crate::reader::{Reader, fill};
 
 /// Number of bytes in [`OpenedFile::head`].
 const HEAD: usize = 64;
-/// Minimum size and alignment of a read, in bytes.
-const BLOCK: u64 = 8 * 1024;
-/// Maximum number of bytes read of one file, whatever its tables claim.
+/// Maximum size of a file that is read whole, in bytes.
 const MAX_READ: u64 = 64 * 1024 * 1024;
-/// Limits of the tables read of one file. The first block has been read before any other range.
-const LIMITS: Limits = Limits { block: BLOCK, bytes: MAX_READ + BLOCK, ranges: 1024 };
-
 /// `EFBIG`, for a file above the limit.
 const TOO_BIG: Errno = Errno(27);
 
 /// The result of opening a file.
-pub(super) struct Opened {
-    /// State of the opened file, which may have replaced the file of the earlier `stat`.
-    pub(super) stat: Facts,
-    pub(super) result: Result<Arc<OpenedFile>, Errno>,
-    /// True if every read succeeded, so that the result can be cached.
-    pub(super) readable: bool,
-}
+pub(super) type Opened = Result<Arc<OpenedFile>, Errno>;
 
-/// Opens and reads the file that `stat` has just described.
-pub(super) fn open(root: &Root, path: &[u8], stat: &Facts) -> Opened {
+/// Opens and reads the file that `stat` has just described. Returns the state in which the same result
+/// counts again; it is that of the opened file, which may have replaced the other. `None` if a read failed.
+pub(super) fn open(root: &Root, path: &[u8], stat: &Facts) -> (Option<Fingerprint>, Opened) {
     if stat.kind() == FileKind::Other {
-        return Opened { stat: *stat, result: special(root, path, stat), readable: false };
+        return (None, special(root, path, stat));
     }
     let (file, stat) = match opened(root, path) {
         Ok(opened) => opened,
-        Err(errno) => return Opened { stat: *stat, result: Err(errno), readable: false },
+        Err(errno) => {
+            // A refusal depends on mode, owner and ACL, and each change of those sets ctime.
+            let is_refusal = matches!(errno, Errno::ACCES | Errno::PERM);
+            return (is_refusal.then_some(stat.fingerprint), Err(errno));
+        }
     };
     if stat.kind() != FileKind::File {
-        let result = Ok(unread(&stat, not_a_file(&stat)));
-        return Opened { stat, result, readable: stat.kind() == FileKind::Directory };
+        let is_directory = stat.kind() == FileKind::Directory;
+        let unread = unread(&stat, not_a_file(&stat));
+        return (is_directory.then_some(stat.fingerprint), Ok(unread));
     }
-    let reader = Reader::new(stat.fingerprint.size, LIMITS, move |bytes, from| {
+    let reader = Reader::new(stat.fingerprint.size, move |bytes, from| {
         fill(bytes, from, |bytes, at| rustix::io::pread(&file, bytes, at))
     });
     // Reaching the end or the limits too early is no error here.
@@ -66,12 +61,12 @@ pub(super) fn open(root: &Root, path: &[u8], stat: &Facts) -> Opened {
         Err(errno) => Err(ElfError::Unreadable(errno.0)),
         Ok(()) => object.map(Arc::new),
     };
-    Opened { stat, result: Ok(file_of(&stat, head, object)), readable: readable.is_ok() }
+    (readable.ok().map(|()| stat.fingerprint), Ok(file_of(&stat, head, object)))
 }
 
 /// Returns the result of opening a FIFO, socket or device without opening it, because `open` could
 /// block or have side effects.
-fn special(root: &Root, path: &[u8], stat: &Facts) -> Result<Arc<OpenedFile>, Errno> {
+fn special(root: &Root, path: &[u8], stat: &Facts) -> Opened {
     root.may_read(path)?;
     // `open` of a socket fails with `ENXIO` (open(2)).
     if stat.file_type == FileType::Socket {

@@ -15,16 +15,13 @@ use super::error::WriteError;
 use super::sys::{At, On, Sys};
 use crate::facts::Facts;
 use crate::fingerprint::Fingerprint;
-use crate::reader::{Limits, Reader, fill};
+use crate::reader::{Reader, fill};
 
 /// Time for which a file's times may stay equal while it changes: one tick of the slowest kernel
 /// clock (100 Hz), which file systems use for times.
 const TICK: Duration = Duration::from_millis(10);
 /// Maximum number of opens if the file is replaced between opening and locking.
 const ATTEMPTS: usize = 3;
-
-/// Limits of the cache of one file.
-const LIMITS: Limits = Limits { block: 16 * 1024, bytes: 128 * 1024 * 1024, ranges: 4096 };
 
 /// A file opened for an edit. It is locked against other becalm processes until it is dropped or
 /// written, unless [`super::Writer::open_to_read`] opened it.
@@ -75,7 +72,7 @@ impl FileUnderEdit {
         }
         let fd = Arc::new(fd);
         let (sys, file, real_path) = (sys.clone(), Arc::clone(&fd), real.clone());
-        let reader = Reader::new(facts.fingerprint.size, LIMITS, move |bytes, from| {
+        let reader = Reader::new(facts.fingerprint.size, move |bytes, from| {
             let on = On { path: &real_path, fd: &file };
             fill(bytes, from, |bytes, at| sys.read(on, bytes, at))
         });
