@@ -83,6 +83,7 @@ impl Writer {
 
     /// Creates a writer for files at places of this kind; [`Self::new`] is for named ones.
     #[must_use]
+    #[allow(clippy::needless_update, reason = "tests have another field")]
     pub fn under(rule: Rule, options: WriteOptions) -> Self {
         Self::on(options, Sys { rule, ..Sys::default() })
     }
