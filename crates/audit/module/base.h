@@ -221,6 +221,15 @@ file_name (const char *path)
   return name;
 }
 
+/* Returns the length of a path without the slashes at its end, but for that of the root directory. */
+static inline size_t
+without_slashes (const char *path, size_t length)
+{
+  while (length > 1 && path[length - 1] == '/')
+    length--;
+  return length;
+}
+
 /* Reads the digits at *AT, and moves it behind them. */
 static inline uint64_t
 read_decimal (const char **at)

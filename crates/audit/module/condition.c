@@ -305,10 +305,9 @@ roots_contain (const char *path, size_t length)
   for (uint32_t i = 0; ids != NULL && i < count; i++)
     {
       const char *root;
-      size_t end = table_record (SECTION_CONDITIONS, ids[i], &root) != NULL ? strlen (root) : 0;
-      while (end > 0 && root[end - 1] == '/')
-        end--;
-      if (end > 0 && length > end + 1 && memcmp (path, root, end) == 0 && path[end] == '/'
+      const int is_known = table_record (SECTION_CONDITIONS, ids[i], &root) != NULL;
+      const size_t end = is_known ? without_slashes (root, strlen (root)) : 0;
+      if (end > 1 && length > end + 1 && memcmp (path, root, end) == 0 && path[end] == '/'
           && path[end + 1] != '/' && !has_dots (path + end, length - end))
         return 1;
     }

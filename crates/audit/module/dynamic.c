@@ -55,28 +55,19 @@ dynamic_tables (const struct link_map *map)
 struct run_path
 dynamic_run_path (const struct link_map *map)
 {
-  struct run_path result = { NULL, 0, 0, 0 };
   if (map->dynamic == NULL)
-    return result;
+    return (struct run_path) { 0 };
   const struct tables t = dynamic_tables (map);
-  elf_word at = t.has_runpath ? t.runpath : t.rpath;
-  result.no_default = (t.flags_1 & DF_1_NODEFLIB) != 0;
-  if (!t.has_runpath && !t.has_rpath)
-    return result;
-  result.is_rpath = !t.has_runpath;
-  result.has_runpath = t.has_runpath;
-  if (t.strings == NULL || at >= t.strings_size)
+  const elf_word at = t.has_runpath ? t.runpath : t.rpath;
+  struct run_path result = { .has_runpath = t.has_runpath, .no_default = (t.flags_1 & DF_1_NODEFLIB) != 0 };
+  /* The loader does not check DT_STRSZ and may search a run path behind it. Return one that no object is known by. */
+  const char *value = t.strings == NULL || at >= t.strings_size ? "?" : t.strings + at;
+  /* An empty one counts as none, but for the DT_RPATH of others. */
+  if ((t.has_runpath || t.has_rpath) && *value != '\0')
     {
-      /* The loader does not check DT_STRSZ and may search this run path. Return one that no
-         object is known by. */
-      result.value = "?";
-      return result;
+      result.value = value;
+      result.is_rpath = !t.has_runpath;
     }
-  /* An empty soname counts as none; the vDSO of some kernels has one. */
-  if (t.strings[at] != '\0')
-    result.value = t.strings + at;
-  else
-    result.is_rpath = 0;
   return result;
 }
 

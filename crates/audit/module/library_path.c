@@ -75,8 +75,7 @@ separates (char c)
 static void
 add_element (const char *path, size_t length)
 {
-  while (length > 1 && path[length - 1] == '/')
-    length--;
+  length = without_slashes (path, length);
   /* A relative path depends on the current directory, and tokens on the process: leave both to
      the loader. */
   int is_known = length > 0 && path[0] == '/';

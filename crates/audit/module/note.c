@@ -69,14 +69,6 @@ first_file (const char *list)
   return file_fits (path) ? path : NULL;
 }
 
-static size_t
-without_slashes (const char *path, size_t length)
-{
-  while (length > 1 && path[length - 1] == '/')
-    length--;
-  return length;
-}
-
 /* True if the search along the run path reaches the directory of FILE without a directory that
    may change. patchelf leaves out of its lists each directory that lacks the library when it
    writes the note; a library that is added there later is found by the search alone. nixpkgs'
