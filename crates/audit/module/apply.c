@@ -72,21 +72,6 @@ place_find (struct place *place, const struct link_map *map)
 }
 
 void
-place_lead (struct place *place, const struct rela *to, uint64_t count)
-{
-  place->lent = to;
-  place->lent_count = count;
-  const elf_word values[PLACE_ENTRIES]
-      = { (elf_word) to - place->added_later, (elf_word) (count * sizeof *to), 0, 0 };
-  for (unsigned i = 0; i < PLACE_ENTRIES; i++)
-    if (place->entries[i] != NULL)
-      {
-        place->saved[i] = place->entries[i]->value;
-        place->entries[i]->value = values[i];
-      }
-}
-
-void
 place_restore (struct place *place)
 {
   for (unsigned i = 0; i < PLACE_ENTRIES; i++)
@@ -261,12 +246,23 @@ put_block (struct rela *to, const struct place *place, uint32_t block)
 }
 
 struct rela *
-apply_entries (struct place *place, struct rela *to)
+place_lead (struct place *place, struct rela *to)
 {
-  to = put (to, place, &relocating, R_RELATIVE, (elf_word) place);
-  to = put (to, place, &ignored, R_IRELATIVE, (elf_word) resolver);
+  struct rela *end = put (to, place, &relocating, R_RELATIVE, (elf_word) place);
+  end = put (end, place, &ignored, R_IRELATIVE, (elf_word) resolver);
   if (HAS_PAGES && place->pages != NULL)
-    return pages_entries (place, to);
-  to = put_block (to, place, place->member->bindings);
-  return put_block (to, place, place->member->changes);
+    end = pages_entries (place, end);
+  else
+    end = put_block (put_block (end, place, place->member->bindings), place, place->member->changes);
+  place->lent = to;
+  place->lent_count = (uint64_t) (end - to);
+  const elf_word values[PLACE_ENTRIES]
+      = { (elf_word) to - place->added_later, (elf_word) (place->lent_count * sizeof *to), 0, 0 };
+  for (unsigned i = 0; i < PLACE_ENTRIES; i++)
+    if (place->entries[i] != NULL)
+      {
+        place->saved[i] = place->entries[i]->value;
+        place->entries[i]->value = values[i];
+      }
+  return end;
 }

@@ -60,10 +60,7 @@ extern struct start start __attribute__ ((visibility ("hidden")));
 /* Finds the dynamic entries; returns 0 if the loader cannot be redirected. */
 int place_find (struct place *place, const struct link_map *map);
 
-/* Writes the relocations that the loader is given for a place; the first two make it call the module. Returns
-   the end. */
-struct rela *apply_entries (struct place *place, struct rela *to);
-
-/* Makes the loader use the COUNT relocations at TO. */
-void place_lead (struct place *place, const struct rela *to, uint64_t count);
+/* Writes the relocations that the loader is given for a place, of which the first two make it call the module, and makes
+   it use them. Returns their end. */
+struct rela *place_lead (struct place *place, struct rela *to);
 void place_restore (struct place *place);

@@ -147,7 +147,7 @@ measure (const struct place *place, uint64_t *relocations, uint32_t *targets)
   *relocations += 2;
   if (HAS_PAGES && place->pages != NULL)
     {
-      *relocations += pages_count (place);
+      *relocations += place->pages->relas;
       return 1;
     }
   if (!bound_relatives (member->relatives, 0, &relatives))
@@ -194,9 +194,7 @@ arm (void)
   for (uint32_t i = 0; i < program->member_count; i++)
     if (start.places[i].member->bindings != NO_BLOCK)
       {
-        struct rela *end = apply_entries (&start.places[i], at);
-        place_lead (&start.places[i], at, (uint64_t) (end - at));
-        at = end;
+        at = place_lead (&start.places[i], at);
         armed++;
       }
   stubs_arm ();

@@ -51,20 +51,6 @@ struct header
   char boot[40];
 };
 
-/* Each member of the record. */
-struct pages_object
-{
-  /* 0 for an object that the kernel places. */
-  uint64_t addr;
-  uint32_t run, runs;
-  uint32_t word, words;
-  uint32_t rela, relas;
-  /* Offset of the words that the loader fills for lazy binding, and of the dynamic section with the
-     number of its words; 0 if there are none. */
-  uint32_t got, dynamic, dynamic_words;
-  uint32_t spare;
-};
-
 /* Pages that follow each other: in the object, how many, in the file. */
 struct pages_run
 {
@@ -295,12 +281,6 @@ pages_arm (const struct table_bound_program *program)
         start.places[i].pages = &objects[i];
         used++;
       }
-}
-
-uint64_t
-pages_count (const struct place *place)
-{
-  return place->pages->relas;
 }
 
 /* The results of resolvers are compared by pages_map. */

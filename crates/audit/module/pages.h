@@ -11,6 +11,20 @@
 # define HAS_PAGES 0
 #endif
 
+/* Each member of the record of a program, in the file. */
+struct pages_object
+{
+  /* 0 for an object that the kernel places. */
+  uint64_t addr;
+  uint32_t run, runs;
+  uint32_t word, words;
+  uint32_t rela, relas;
+  /* Offset of the words that the loader fills for lazy binding, and of the dynamic section with the
+     number of its words; 0 if there are none. */
+  uint32_t got, dynamic, dynamic_words;
+  uint32_t spare;
+};
+
 /* When the program is announced: opens its file of pages, and reserves the address space above a chosen
    place, so that the loader maps the libraries below it. */
 void pages_begin (const struct table_bound_program *program);
@@ -19,8 +33,7 @@ void pages_begin (const struct table_bound_program *program);
    them. */
 void pages_arm (const struct table_bound_program *program);
 
-/* Returns the number of relocations that the loader is given for a place with pages, and writes them. */
-uint64_t pages_count (const struct place *place);
+/* Writes the relocations that the loader is given for a place with pages. */
 struct rela *pages_entries (const struct place *place, struct rela *to);
 
 /* Maps the pages of a place, and writes the words that other starts have otherwise. */
