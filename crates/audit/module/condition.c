@@ -4,6 +4,7 @@
 #include "condition.h"
 #include "process.h"
 #include "volume.h"
+#include "whole.h"
 
 /* Of a condition: 0 if it was not checked, does not hold, holds, holds for good. Conditions beyond
    these are checked each time they are needed. */
@@ -17,30 +18,6 @@ static uint32_t remembered_count STATE = 0;
 
 static unsigned char roots_state STATE = 0;
 unsigned char conditions_used_listing STATE = 0;
-
-/* If the module's file is shorter than its program headers say, touching the missing part would end the
-   process. The kernel returns an error instead, so it is given a path that ends where the file does: that of the
-   first root, whose answer is needed in any case. */
-static struct statx first_root STATE = { 0 };
-static long first_root_result STATE = 0;
-static const char *first_root_path STATE = NULL;
-
-int
-file_end_is_there (const char *end, size_t size)
-{
-  first_root_result = sys_stat (end, &first_root);
-  /* Padded with slashes at the front, the path ends where the file does: then the kernel has
-     read it all. */
-  size_t length = 0;
-  while (first_root_result != EFAULT_NEG && length < size && end[length] != '\0')
-    length++;
-  if (length != size - 1)
-    return 0;
-  while (end[0] == '/' && end[1] == '/')
-    end++;
-  first_root_path = end;
-  return 1;
-}
 
 int
 same_times (const struct table_times *times, const struct statx *now)
@@ -115,9 +92,9 @@ look (uint32_t index)
     return HOLDS_FOR_GOOD;
   if (condition->kind == CONDITION_STORE_DIRECTORY && roots_hold ())
     return HOLDS;
-  struct statx now = first_root;
-  long result = first_root_result;
-  if (first_root_path == NULL || !text_equal (path, first_root_path))
+  struct statx now = first_root.found;
+  long result = first_root.result;
+  if (first_root.path == NULL || !text_equal (path, first_root.path))
     result = sys_stat (path, &now);
   if (condition->kind == CONDITION_ABSENT || condition->kind == CONDITION_ABSENT_PACKAGE)
     return result == ENOENT_NEG ? HOLDS_FOR_GOOD : FAILS;
@@ -223,7 +200,7 @@ conditions_forget (void)
     sys_unmap (cache, (size_t) cache_length);
   cache = NULL;
   cache_state = UNREAD;
-  first_root_path = NULL;
+  first_root.path = NULL;
   filter_forget ();
   volumes_forget ();
   roots_state = 0;

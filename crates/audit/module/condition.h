@@ -4,10 +4,6 @@
 #include "system.h"
 #include "table.h"
 
-/* Makes the kernel read the path in the last SIZE bytes before END of the module's file; returns 0 if the file ends
-   before them. The path is that of the first root. */
-int file_end_is_there (const char *end, size_t size);
-
 /* True if every condition of a set holds for the answer PATH to NEEDED. */
 int conditions_hold (uint32_t set, const char *needed, const char *path);
 

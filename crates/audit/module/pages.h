@@ -2,7 +2,7 @@
    pages that lie at chosen addresses until the next boot. */
 #pragma once
 
-#include "apply.h"
+#include "objects.h"
 
 /* On other machines there are no functions, and no place has pages. */
 #if defined __x86_64__

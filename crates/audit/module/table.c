@@ -1,7 +1,8 @@
 /* Reads the table. Its contents are used only if the checksum is right: one for the header, and
    one for each record, so that a lookup touches no more pages than it needs. */
-#include "condition.h"
+#include "table.h"
 #include "hash.h"
+#include "whole.h"
 
 static enum { UNREAD, USABLE, UNUSABLE } state STATE = UNREAD;
 const struct table_header *table_header STATE = NULL;

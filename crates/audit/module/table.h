@@ -283,9 +283,6 @@ table_first_of (const void *records, uint32_t count, size_t size, size_t width, 
   return low;
 }
 
-/* Returns the table's address, and the number of bytes from there on that the loader mapped. */
-const unsigned char *table_place (uint64_t *length);
-
 /* True if the table exists, is undamaged and is for this machine. */
 int table_ready (void);
 

@@ -4,7 +4,6 @@
    zero at first. `becalm_core::index::embed` stores the checksum; zero means that there is none. */
 #include "whole.h"
 #include "hash.h"
-#include "table.h"
 
 #define SEED 1u
 
@@ -49,4 +48,26 @@ table_place (uint64_t *length)
   uint64_t start = (uint64_t) (becalm_table - base);
   *length = end > start ? end - start : 0;
   return becalm_table;
+}
+
+/* If the module's file is shorter than its program headers say, touching the missing part would end the
+   process. The kernel returns an error instead, so it is given a path that ends where the file does: that of the
+   first root, whose answer is needed in any case. */
+struct first_root first_root STATE = { 0 };
+
+int
+file_end_is_there (const char *end, size_t size)
+{
+  first_root.result = sys_stat (end, &first_root.found);
+  /* Padded with slashes at the front, the path ends where the file does: then the kernel has
+     read it all. */
+  size_t length = 0;
+  while (first_root.result != EFAULT_NEG && length < size && end[length] != '\0')
+    length++;
+  if (length != size - 1)
+    return 0;
+  while (end[0] == '/' && end[1] == '/')
+    end++;
+  first_root.path = end;
+  return 1;
 }
