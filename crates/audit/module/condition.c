@@ -64,18 +64,6 @@ is_as_indexed (const struct table_condition *condition, const struct statx *now,
     }
 }
 
-/* True if the process's loader is in a list separated by `:`. */
-static int
-is_listed (const char *list)
-{
-  const char *loader = process_loader ();
-  size_t length = strlen (loader), size;
-  for (; *list != '\0' && length > 0; list += size + (list[size] == ':'))
-    if ((size = length_to (list, ':')) == length && memcmp (list, loader, length) == 0)
-      return 1;
-  return 0;
-}
-
 /* A directory that does not exist when the search first reaches it is skipped for the rest of
    the process (open_path of glibc elf/dl-load.c). */
 static unsigned char
@@ -86,7 +74,7 @@ look (uint32_t index)
   if (condition == NULL)
     return FAILS;
   if (condition->kind == CONDITION_LOADER)
-    return is_listed (path) ? HOLDS_FOR_GOOD : FAILS;
+    return process_loader_is_in (path) ? HOLDS_FOR_GOOD : FAILS;
   /* A missing package cannot have been added while its store is unchanged. */
   if (condition->kind == CONDITION_ABSENT_PACKAGE && roots_hold ())
     return HOLDS_FOR_GOOD;

@@ -159,10 +159,15 @@ process_init (const struct link_map *map)
     apply_switches ();
 }
 
-const char *
-process_loader (void)
+int
+process_loader_is_in (const char *list)
 {
-  return loader != NULL && loader->name != NULL && !process.is_direct ? loader->name : "";
+  const char *name = loader != NULL && loader->name != NULL && !process.is_direct ? loader->name : "";
+  const size_t length = strlen (name);
+  for (size_t size; *list != '\0' && length > 0; list += size + (list[size] == ':'))
+    if ((size = length_to (list, ':')) == length && memcmp (list, name, length) == 0)
+      return 1;
+  return 0;
 }
 
 int

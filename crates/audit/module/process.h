@@ -45,9 +45,9 @@ extern struct process
 /* Reads the stack that the kernel made; MAP is the program's. */
 void process_init (const struct link_map *map);
 
-/* Returns the loader's path, as the program names it; empty if the loader was started as a
-   command, because it then has another name. */
-const char *process_loader (void);
+/* True if the loader's path, as the program names it, is in a list separated by `:`. If the loader was started as a
+   command it has another name. */
+int process_loader_is_in (const char *list);
 
 /* True for a name by which libraries need the loader itself. Each process has one loader:
    _dl_map_object_from_fd of glibc elf/dl-load.c recognizes it by such a name, and maps a second
