@@ -391,10 +391,8 @@ name_is_odd (const char *name, size_t length)
          || name_is (name, length, "~snapshot");
 }
 
-/* Returns the next component of a path other than ".", with its length in *LENGTH; NULL at the
-   end. */
-static const char *
-next_name (const char **at, size_t *length)
+const char *
+paths_next_name (const char **at, size_t *length)
 {
   for (;;)
     {
@@ -434,7 +432,7 @@ look_up (const char *path, struct way *way)
   const char *at, *name;
   size_t length;
   struct root *root = root_of (path, &at);
-  if (root == NULL || (name = next_name (&at, &length)) == NULL || length > LONGEST_NAME)
+  if (root == NULL || (name = paths_next_name (&at, &length)) == NULL || length > LONGEST_NAME)
     return PATHS_UNKNOWN;
   uint64_t state = hash_bytes (root->state, name, length);
   const struct table_path_package *package = enter (way, state);
@@ -443,7 +441,7 @@ look_up (const char *path, struct way *way)
   unsigned kind = PATH_DIRECTORY;
   /* Below a link the kernel answers for existing paths. */
   int is_indirect = 0, is_below = 0;
-  while ((name = next_name (&at, &length)) != NULL)
+  while ((name = paths_next_name (&at, &length)) != NULL)
     {
       is_below = 1;
       if (kind != PATH_DIRECTORY || length > LONGEST_NAME || name_is (name, length, "..")

@@ -38,6 +38,9 @@ uint64_t clock_now (void);
 /* Allocates memory; returns 0 if the table has no paths, or there is no memory. */
 int paths_init (void);
 
+/* Returns the next component of a path other than ".", with its length in *LENGTH; NULL at the end. */
+const char *paths_next_name (const char **at, size_t *length);
+
 /* Returns the kind of a path, if it is at most MOST; PATHS_DIRECTORY stands for the stat of one. */
 enum path_answer paths_ask (const char *path, enum path_answer most);
 

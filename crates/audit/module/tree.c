@@ -432,27 +432,21 @@ struct plain
 static const char *
 plain_path (const char *path, struct plain *plain)
 {
-  size_t length = 0;
+  const char *at = path, *end = path, *name;
+  size_t length = 0, size;
   plain->is_directory = 0;
-  for (const char *at = path; *at == '/'; )
+  while ((name = paths_next_name (&at, &size)) != NULL)
     {
-      const size_t size = 1 + length_to (at + 1, '/');
-      plain->is_directory = size == 1 || (size == 2 && at[1] == '.');
-      if (length + size >= sizeof plain->buffer)
-        break;
-      if (!plain->is_directory)
-        {
-          memcpy (plain->buffer + length, at, size);
-          length += size;
-        }
-      at += size;
-      if (*at == '\0' && length > 0)
-        {
-          plain->buffer[length] = '\0';
-          return plain->buffer;
-        }
+      if (length + 1 + size >= sizeof plain->buffer)
+        return path;
+      plain->buffer[length] = '/';
+      memcpy (plain->buffer + length + 1, name, size);
+      length += 1 + size;
+      end = at;
     }
-  return path;
+  plain->buffer[length] = '\0';
+  plain->is_directory = *end != '\0';
+  return length > 0 ? plain->buffer : path;
 }
 
 /* Returns the entry of a path that is as plain_path returns it, and of a directory if IS_DIRECTORY; NULL if there is
