@@ -132,7 +132,7 @@ la_objopen (struct link_map *map, long namespace, uintptr_t *cookie)
   *cookie = 0;
   if (!process.is_on || program == NULL)
     return 0;
-  struct member *member = chain_open (map);
+  struct member *member = chain_open (map, has_started);
   if (member != NULL)
     identify (member);
   *cookie = (uintptr_t) member;

@@ -25,7 +25,6 @@ static unsigned member_count STATE = 0;
 static unsigned free_count STATE = 0;
 /* The requester of the last lookup, plus one; 0 if there is none. */
 static unsigned asking STATE = 0;
-static unsigned char has_started STATE = 0;
 /* An object was mapped in this dlopen. */
 static unsigned char has_root STATE = 0;
 /* An object was closed since the last batch. */
@@ -47,7 +46,7 @@ free_member (void)
 }
 
 struct member *
-chain_open (const struct link_map *map)
+chain_open (const struct link_map *map, int has_started)
 {
   /* The first object that a dlopen maps is the one it opens. */
   unsigned is_root = has_started && !has_root;
@@ -88,7 +87,6 @@ chain_close (struct member *member)
 void
 chain_settle (void)
 {
-  has_started = 1;
   has_root = 0;
   asking = 0;
   if (!has_closed)

@@ -15,7 +15,7 @@ struct member
 };
 
 /* Returns the member for an object that was just mapped, NULL if there are too many. */
-struct member *chain_open (const struct link_map *map);
+struct member *chain_open (const struct link_map *map, int has_started);
 
 /* Returns the member of a cookie, NULL if it has none. The cookie of an object that was not announced to
    this module is its link map (_dl_new_object of glibc elf/dl-object.c). */

@@ -1,5 +1,5 @@
-/* One line a call, written at once to a file opened for it: nothing stays open in a program
-   that may close or count its files. */
+/* The log: one line a call, written at once to a file opened for it. Nothing stays open in a program
+   that may close or count its files. The dump is below. */
 #include <stdarg.h>
 #include "log.h"
 #include "dynamic.h"

@@ -1,4 +1,4 @@
-/* The process that the module is in: how it was started, and with what environment. */
+/* The process that the module is in: how it was started, with what environment, and which filters it has. */
 #pragma once
 
 #include "base.h"

@@ -83,8 +83,8 @@ pub(crate) fn text_of_switch(path: &Path) -> Option<&str> {
 }
 
 /// Returns the variables with the switch by which the module takes the additions back out of the
-/// environment before `main` (`audit/module/process.c`). `now` returns the values before; every addition is the
-/// end of a value.
+/// environment before `main` (`audit/module/process.c`). `now` returns the values before; every addition
+/// is the end of a value.
 pub(crate) fn and_only(
     variables: Vec<Variable>,
     now: impl Fn(&str) -> Option<OsString>,
@@ -212,8 +212,8 @@ fn with_static_tls(list: Option<&OsStr>, bytes: u64) -> OsString {
 }
 
 /// Returns the variables with less static TLS for the program than a session has, so that its threads keep
-/// their stacks. The module takes this element back out of the environment (`audit/module/process.c`): programs that it
-/// starts have that of a session.
+/// their stacks. The module takes this element back out of the environment (`audit/module/process.c`):
+/// programs that it starts have that of a session.
 pub(crate) fn and_static_tls(mut variables: Vec<Variable>, bytes: u64) -> Vec<Variable> {
     let before = std::env::var_os(TUNABLES);
     let bytes = bytes.max(static_tls(before.as_deref()).unwrap_or(0));
