@@ -175,11 +175,12 @@ impl Overhead {
 /// A fact that a reader of the result needs to know.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Note {
-    /// The kernel ignored the program's set-id bits or file capabilities, because the tracer has no
-    /// right to trace a privileged program.
-    PrivilegesDropped {
+    /// What is special about a program.
+    OfProgram {
         /// The program.
         path: BString,
+        /// In words.
+        what: &'static str,
     },
     /// The program called `ptrace`. A traced process cannot be traced again, so the call failed
     /// with `EPERM`.
@@ -195,16 +196,6 @@ pub enum Note {
     /// The filter was installed under `no_new_privs`, which the kernel requires without
     /// `CAP_SYS_ADMIN`.
     NoNewPrivileges,
-    /// The loader was started as a program (`ld.so PROGRAM`). Its work counts as the program's.
-    LoaderAsProgram {
-        /// The loader.
-        path: BString,
-    },
-    /// The program is a 32-bit one.
-    ThirtyTwoBit {
-        /// The program.
-        path: BString,
-    },
     /// The program made calls of an architecture that is not decoded. They were not counted.
     Undecoded {
         /// `AUDIT_ARCH_*` of `<linux/audit.h>`.
@@ -226,10 +217,5 @@ pub enum Note {
     PagesLost {
         /// Number of lost events.
         events: u64,
-    },
-    /// The breakpoint at the entry point could not be set. All calls count as the program's.
-    NoEntry {
-        /// The program.
-        path: BString,
     },
 }

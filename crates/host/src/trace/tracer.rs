@@ -37,6 +37,9 @@ struct Process {
     breakpoint: Option<Breakpoint>,
 }
 
+/// The note on a program whose set-id bits or file capabilities the kernel ignores.
+pub(super) const DROPPED: &str = "its set-id or file-capability rights are dropped under a tracer";
+
 /// State of a traced run.
 pub(super) struct Tracer<'a> {
     pub(super) options: Options,
@@ -349,15 +352,16 @@ impl<'a> Tracer<'a> {
         let breakpoint = program.entry.and_then(|entry| Breakpoint::set(task, entry));
         let no_entry = breakpoint.is_none() && program.image.interpreter.is_some();
         program.entry = program.entry.filter(|_| !no_entry);
-        let path = || program.image.path.clone();
-        for (is_so, note) in [
-            (program.drops_privileges, Note::PrivilegesDropped { path: path() }),
-            (program.is_32_bit, Note::ThirtyTwoBit { path: path() }),
-            (program.is_loader, Note::LoaderAsProgram { path: path() }),
-            (no_entry, Note::NoEntry { path: path() }),
+        for (is_so, what) in [
+            // The tracer has no right to trace a privileged program.
+            (program.drops_privileges, DROPPED),
+            (program.is_32_bit, "a 32-bit program"),
+            // `ld.so PROGRAM`.
+            (program.is_loader, "a loader run as a program; its work is counted as the program's"),
+            (no_entry, "its entry point cannot be watched; all is the program's share"),
         ] {
             if is_so {
-                self.note(note);
+                self.note(Note::OfProgram { path: program.image.path.clone(), what });
             }
         }
         if task.pid == self.root() {

@@ -1,7 +1,6 @@
 //! Remarks on a run for its reader.
 
 use becalm_host::trace::Note;
-use bstr::BString;
 
 use crate::escape::shown;
 use crate::words::{counted, errno_words};
@@ -13,14 +12,8 @@ pub fn in_words(notes: &[Note], filtered: bool) -> Vec<String> {
 }
 
 fn words(note: &Note, filtered: bool) -> String {
-    let name = |path: &BString| shown(path.as_ref());
     match note {
-        Note::PrivilegesDropped { path } => {
-            format!(
-                "{}: its set-id or file-capability rights are dropped under a tracer",
-                name(path)
-            )
-        }
+        Note::OfProgram { path, what } => format!("{}: {what}", shown(path.as_ref())),
         Note::TracesItself { pid } => {
             format!("process {pid} tried to trace (ptrace), which failed because becalm traces it")
         }
@@ -31,13 +24,6 @@ fn words(note: &Note, filtered: bool) -> String {
         Note::NoNewPrivileges => {
             "run under no_new_privs, as the seccomp filter needs without CAP_SYS_ADMIN".to_owned()
         }
-        Note::LoaderAsProgram { path } => {
-            format!(
-                "{}: a loader run as a program; its work is counted as the program's",
-                name(path)
-            )
-        }
-        Note::ThirtyTwoBit { path } => format!("{}: a 32-bit program", name(path)),
         Note::Undecoded { arch } => {
             format!("calls of another architecture ({arch:#x}) were not counted")
         }
@@ -61,8 +47,5 @@ fn words(note: &Note, filtered: bool) -> String {
             "{} of page faults were lost: the program waited for more pages than are counted",
             counted(*events, "event", "events")
         ),
-        Note::NoEntry { path } => {
-            format!("{}: its entry point cannot be watched; all is the program's share", name(path))
-        }
     }
 }

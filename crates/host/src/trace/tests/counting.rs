@@ -66,7 +66,12 @@ fn thirty_two_bit_programs_are_decoded() {
         let traced = trace(&program, options);
         assert_eq!(traced.exit, Exit::Code(5));
         assert_eq!(traced.images[0].program.missed.opens, 1);
-        assert!(traced.notes.iter().any(|note| matches!(note, Note::ThirtyTwoBit { .. })));
+        assert!(
+            traced
+                .notes
+                .iter()
+                .any(|note| matches!(note, Note::OfProgram { what: "a 32-bit program", .. }))
+        );
     }
 }
 

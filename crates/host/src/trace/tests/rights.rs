@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::fixture::{run, trace};
 use super::parent::program;
+use crate::trace::tracer::DROPPED;
 use crate::trace::{Command, Exit, Note, Options, TraceError};
 use becalm_testing::skip;
 
@@ -12,7 +13,7 @@ use becalm_testing::skip;
 fn assert_rights_are_dropped(tree: &Path) {
     let traced = trace(&tree.join("program"), Options::default());
     assert_eq!(traced.exit, Exit::Code(6));
-    let dropped = |note: &Note| matches!(note, Note::PrivilegesDropped { .. });
+    let dropped = |note: &Note| matches!(note, Note::OfProgram { what, .. } if *what == DROPPED);
     assert!(traced.notes.iter().any(dropped), "{:?}", traced.notes);
     assert!(traced.notes.contains(&Note::NoNewPrivileges), "{:?}", traced.notes);
 }
