@@ -3,31 +3,29 @@
 
 use becalm_core::closure::Closure;
 use becalm_core::observe::offenders::{Miss, Offenders};
-use becalm_core::observe::{self, Dlopens, attribute};
+use becalm_core::observe::tally::ClassLookups;
+use becalm_core::observe::{self, Attributed, Class, Dlopens, Lookup, SyscallRow, attribute};
 use becalm_core::probe::{Call, Outcome, Probe};
 use becalm_host::OsFs;
-use becalm_host::trace::Image;
+use becalm_host::trace::{Image, Share};
 use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::FxHashMap;
 
 use crate::beside::{Beside, Scope};
 use crate::check::Program;
 use crate::files::{FileList, FileUse, StartFile};
-use crate::trace::predict::{Answer, Answers, Assumed, predict, shown_path};
-use crate::trace::report::Seen;
+use crate::trace::options::Options;
+use crate::trace::predict::{Answer, Answers, predict, shown_path};
+use crate::trace::report::{Dlopen, Needed, Seen};
 
 /// The images joined with their predictions. The program, which is the last image of the
 /// first process, comes last.
 #[must_use]
-pub fn images(
-    images: Vec<Image>,
-    mut answers: Answers,
-    assumed: &Assumed,
-    with_files: bool,
-) -> Vec<Seen> {
+pub fn images(images: Vec<Image>, mut answers: Answers, options: &Options) -> Vec<Seen> {
     let first = images.first().map(|image| image.pid);
     let joined = |(index, image)| {
-        let files = if with_files { files(&image) } else { Vec::new() };
-        Seen { files, ..join(image, answers.remove(&index), assumed) }
+        let files = if options.files { files(&image) } else { Vec::new() };
+        Seen { files, ..join(image, answers.remove(&index), options) }
     };
     let mut seen: Vec<Seen> = images.into_iter().enumerate().map(joined).collect();
     let program = seen.iter().rposition(|seen| Some(seen.pid) == first);
@@ -67,12 +65,12 @@ fn files(image: &Image) -> Vec<StartFile> {
 
 /// `answer` is missing for a fork, for an image after very many others, and if no thread could be
 /// started.
-fn join(image: Image, answer: Option<Answer>, assumed: &Assumed) -> Seen {
+fn join(image: Image, answer: Option<Answer>, options: &Options) -> Seen {
     if image.forked {
         let path = shown_path(&image);
         return unpredicted(image, path, "a fork: no loader was at work".to_owned());
     }
-    let (path, said) = answer.unwrap_or_else(|| predict(&image, assumed));
+    let (path, said) = answer.unwrap_or_else(|| predict(&image, options));
     match said {
         Ok((program, closure)) => {
             let scope = Scope { reached_entry: image.reached_entry, opens_alone: false };
@@ -137,4 +135,87 @@ fn raw_offenders(probes: &[Probe]) -> Offenders {
             call: probe.call,
         }
     }))
+}
+
+/// Merges the calls of both shares into one list.
+fn whole(shares: [&Share; 2]) -> Vec<SyscallRow> {
+    let mut rows: FxHashMap<&str, SyscallRow> = FxHashMap::default();
+    for row in shares.into_iter().flat_map(|share| &share.syscalls) {
+        let sum = rows.entry(&row.name).or_default();
+        sum.name.clone_from(&row.name);
+        sum.count += row.count;
+        sum.errors += row.errors;
+        sum.total_ns += row.total_ns;
+        sum.max_ns = sum.max_ns.max(row.max_ns);
+    }
+    let mut rows: Vec<SyscallRow> = rows.into_values().collect();
+    rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
+    rows
+}
+
+impl Dlopen {
+    fn of(dlopens: Dlopens, classes: &[ClassLookups], dropped: u64) -> Self {
+        let found_misses = dlopens.found_misses();
+        let Dlopens { probes, worst, not_found } = dlopens;
+        let class = classes.iter().find(|class| class.class == Class::Dlopen);
+        let needed = worst.needed.into_iter().map(|misses| {
+            let found = !not_found.contains(&misses.name);
+            Needed { misses, found }
+        });
+        Self {
+            missed: class.map(|class| class.missed).unwrap_or_default(),
+            hits: class.map_or(0, |class| class.hits),
+            found_misses,
+            directories: worst.directories,
+            needed: needed.collect(),
+            objects: worst.objects,
+            probes,
+            dropped,
+        }
+    }
+}
+
+impl Seen {
+    /// Returns the observations of an image, without those that need a prediction.
+    fn of(image: Image, path: BString, observed: Attributed, dlopens: Dlopens) -> Self {
+        let storm_ns = storm_ns(&image);
+        let text = |text: &BString| text.to_str_lossy().into_owned();
+        let variables = image.environment.iter();
+        Self {
+            path,
+            file: image.path,
+            exec_path: image.exec_path,
+            pid: image.pid,
+            forked: image.forked,
+            interpreter: image.interpreter,
+            secure: image.secure,
+            reached_entry: image.reached_entry,
+            storm: observed.storm,
+            storm_ns,
+            syscalls: whole([&image.loader, &image.program]),
+            loader: image.loader,
+            program: image.program,
+            dlopen: Dlopen::of(dlopens, &image.classes, image.dlopens_dropped),
+            classes: image.classes,
+            pages: image.pages,
+            initialisers: image.initialisers,
+            dropped: image.dropped,
+            environment: variables.map(|(name, value)| (text(name), text(value))).collect(),
+            probes: observed.probes,
+            began_ns: image.began_ns,
+            timeline: image.timeline,
+            ..Self::default()
+        }
+    }
+}
+
+/// Returns the time of the loader's failed opens and stats in nanoseconds.
+fn storm_ns(image: &Image) -> u64 {
+    // Dropped lookups are only in the sum.
+    if image.dropped > 0 {
+        return image.loader.missed.ns;
+    }
+    let of_storm =
+        |lookup: &&Lookup| lookup.by_loader && lookup.is_miss() && lookup.attempt().is_some();
+    image.lookups.iter().filter(of_storm).map(|lookup| lookup.ns).sum()
 }

@@ -9,5 +9,4 @@ pub mod options;
 pub mod predict;
 pub mod refused;
 pub mod report;
-mod seen;
 pub mod untraced;

@@ -14,7 +14,7 @@ use crate::here;
 use crate::path::path_of;
 use crate::relocations::{self, Relocations};
 use crate::trace::options::Options;
-use crate::trace::predict::{Assumed, Predictor};
+use crate::trace::predict::Predictor;
 use crate::trace::refused::{explained, why_untraced};
 use crate::trace::report::{Report, words_of_command};
 use crate::trace::{join, notes, untraced};
@@ -69,8 +69,7 @@ fn run(
     if let Some(why) = why_untraced(command) {
         return without_tracer(options, command, limit, &why);
     }
-    let assumed = Assumed::new(options);
-    let predictor = Predictor::start(&assumed);
+    let predictor = Predictor::start(options);
     let watched = trace::Options {
         follow: options.follow,
         all_syscalls: options.all_syscalls,
@@ -86,7 +85,7 @@ fn run(
     match trace::run(command, watched, &mut |at, image| predictor.entered(at, image)) {
         Ok(traced) => {
             let recorded = options.record.then(|| record(command, &traced));
-            let mut observed = joined(options, command, &assumed, traced, predictor);
+            let mut observed = joined(options, command, traced, predictor);
             // Measured last: these starts bring into memory what the traced one may have to wait for.
             let relocations =
                 options.relocations.then(|| relocations::measure(command, limit.unwrap_or(LIMIT)));
@@ -113,18 +112,12 @@ fn record(command: &Command, traced: &Traced) -> String {
     }
 }
 
-fn joined(
-    options: &Options,
-    command: &Command,
-    assumed: &Assumed,
-    traced: Traced,
-    predictor: Predictor,
-) -> Observed {
+fn joined(options: &Options, command: &Command, traced: Traced, predictor: Predictor) -> Observed {
     let Traced { images, exit, overhead, notes, rest, supervisor } = traced;
     let report = Report {
         made: images.last().map(|image| here::line(&path_of(image.path.as_ref()))),
         command: words_of_command(command),
-        images: join::images(images, predictor.answers(), assumed, options.files),
+        images: join::images(images, predictor.answers(), options),
         is_idle: exit == trace::Exit::Idle,
         exit: exit.ended(),
         overhead: Some(overhead),

@@ -13,8 +13,6 @@ use std::thread::{self, JoinHandle};
 
 use becalm_core::closure::Closure;
 use becalm_core::loader::Environment;
-use becalm_core::search::Stores;
-use becalm_core::strategy::Strategy;
 use becalm_host::trace::{self, Image};
 use becalm_host::{FactChoice, OsFs};
 use bstr::BString;
@@ -37,14 +35,6 @@ const AHEAD: usize = 64;
 /// none.
 pub type Answer = (BString, Result<(Program, Closure), String>);
 
-/// The assumptions that are the same for all images.
-#[derive(Clone, Debug)]
-pub struct Assumed {
-    stores: Stores,
-    /// Strategies that loaders read, if they are given.
-    reads: Option<Vec<Strategy>>,
-}
-
 /// An image and its index.
 type Started = (usize, Image);
 
@@ -65,14 +55,14 @@ pub struct Predictor {
 impl Predictor {
     /// Starts the thread.
     #[must_use]
-    pub fn start(assumed: &Assumed) -> Self {
+    pub fn start(options: &Options) -> Self {
         let (images, received) = channel();
-        let assumed = assumed.clone();
+        let options = options.clone();
         let id = Arc::new(AtomicI32::new(0));
         let own = Arc::clone(&id);
         let answer = move || {
             own.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::Relaxed);
-            let answer = |(index, image): Started| (index, predict(&image, &assumed));
+            let answer = |(index, image): Started| (index, predict(&image, &options));
             received.into_iter().map(answer).collect()
         };
         let thread = thread::Builder::new().name("predictor".to_owned()).spawn(answer);
@@ -114,9 +104,9 @@ pub fn shown_path(image: &Image) -> BString {
 }
 
 /// Returns the result of `becalm check` for an image.
-pub fn predict(image: &Image, assumed: &Assumed) -> Answer {
+pub fn predict(image: &Image, options: &Options) -> Answer {
     let path = shown_path(image);
-    let assumed = assumed.of(image);
+    let assumed = assumptions(image, options);
     let target = Target::named(&assumed, Path::new(OsStr::from_bytes(&path)));
     let session = assumed.fs.session();
     let started = start(&assumed, &session, &target, "nothing that a loader starts");
@@ -127,42 +117,33 @@ pub fn predict(image: &Image, assumed: &Assumed) -> Answer {
     (path, said)
 }
 
-impl Assumed {
-    /// Returns the assumptions that the flags make.
-    #[must_use]
-    pub fn new(options: &Options) -> Self {
-        let stores = options.store.stores(&OsFs::new().session());
-        Assumed { stores, reads: options.reads.clone() }
-    }
-
-    /// Returns the assumptions for an image, with its environment.
-    fn of(&self, image: &Image) -> Assumptions {
-        let variable = |name: &str| {
-            let found = image.environment.iter().find(|(key, _)| key == name);
-            found.map(|(_, value)| value.clone())
-        };
-        let switches = variable(SWITCHES);
-        let switches = switches.as_ref().map(|switches| OsStr::from_bytes(switches));
-        let mut assumed = Assumptions {
-            fs: OsFs::new(),
-            environment: Environment {
-                audit: variable(AUDIT).filter(|value| !value.is_empty()),
-                secure: image.secure,
-                ..environment_of(variable)
-            },
-            finds_readers: false,
-            choice: FactChoice {
-                tunables: variable(TUNABLES).unwrap_or_default(),
-                ..FactChoice::default()
-            },
-            loader: None,
-            secure: if image.secure { Secure::Yes } else { Secure::No },
-            stores: self.stores.clone(),
-            module_is_off: has_switch(switches, OFF),
-            bindings_are_off: has_switch(switches, NO_BIND),
-            indexes: Indexes::default(),
-        };
-        assumed.reads(self.reads.as_deref());
-        assumed
-    }
+/// Returns the assumptions for an image, with its environment.
+fn assumptions(image: &Image, options: &Options) -> Assumptions {
+    let variable = |name: &str| {
+        let found = image.environment.iter().find(|(key, _)| key == name);
+        found.map(|(_, value)| value.clone())
+    };
+    let switches = variable(SWITCHES);
+    let switches = switches.as_ref().map(|switches| OsStr::from_bytes(switches));
+    let mut assumed = Assumptions {
+        fs: OsFs::new(),
+        environment: Environment {
+            audit: variable(AUDIT).filter(|value| !value.is_empty()),
+            secure: image.secure,
+            ..environment_of(variable)
+        },
+        finds_readers: false,
+        choice: FactChoice {
+            tunables: variable(TUNABLES).unwrap_or_default(),
+            ..FactChoice::default()
+        },
+        loader: None,
+        secure: if image.secure { Secure::Yes } else { Secure::No },
+        stores: options.store.stores(&OsFs::new().session()),
+        module_is_off: has_switch(switches, OFF),
+        bindings_are_off: has_switch(switches, NO_BIND),
+        indexes: Indexes::default(),
+    };
+    assumed.reads(options.reads.as_deref());
+    assumed
 }

@@ -13,7 +13,7 @@ use crate::beside::Scope;
 use crate::index::variables::TUNABLES;
 use crate::trace::join;
 use crate::trace::options::Options;
-use crate::trace::predict::{Assumed, predict};
+use crate::trace::predict::predict;
 use crate::trace::report::{Report, Seen, words_of_command};
 
 /// The note that lists the missing data.
@@ -58,7 +58,7 @@ fn seen(options: &Options, ran: Untraced, environment: Vec<(OsString, OsString)>
         pid: ran.pid,
         searches: Vec::new(),
     });
-    let (path, said) = predict(&image, &Assumed::new(options));
+    let (path, said) = predict(&image, options);
     match said {
         Ok((program, closure)) => {
             let missing: Vec<BString> = closure.unresolved().into_iter().map(Into::into).collect();
