@@ -1,7 +1,5 @@
 //! Exit statuses of becalm. The manual has the same list.
 
-use std::process::ExitCode;
-
 /// The exit status of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExitStatus {
@@ -52,12 +50,6 @@ impl ExitStatus {
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
         if other.code() > self.code() { other } else { self }
-    }
-}
-
-impl From<ExitStatus> for ExitCode {
-    fn from(status: ExitStatus) -> Self {
-        ExitCode::from(status.code())
     }
 }
 

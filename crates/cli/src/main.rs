@@ -45,14 +45,14 @@ fn main() -> ExitCode {
         0 | 1 => overview::run(),
         _ => dispatch(&args::parse()),
     };
-    match status {
-        Ok(status) => status.into(),
-        Err(error) if terminal::is_broken_pipe(&error) => ExitStatus::BROKEN_PIPE.into(),
-        Err(error) => {
+    let status = status.unwrap_or_else(|error| match terminal::is_broken_pipe(&error) {
+        true => ExitStatus::BROKEN_PIPE,
+        false => {
             terminal::complain(&error);
-            ExitStatus::Failure.into()
+            ExitStatus::Failure
         }
-    }
+    });
+    status.code().into()
 }
 
 fn dispatch(flags: &Cli) -> Result<ExitStatus> {
