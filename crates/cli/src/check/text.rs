@@ -61,11 +61,8 @@ pub(crate) fn screen(look: Look, program: &Program, closure: Option<&Closure>) -
             costs(&mut text, look, program);
             if let Some(closure) = closure.filter(|_| program.storm.misses() > 0) {
                 let worst = Offenders::of(closure);
-                let misses = |it: &Offender| (it.name.clone(), it.misses());
-                let directories = worst.directories.iter().map(misses);
-                offenders(&mut text, look, "worst directories", directories, WORST);
-                let needed = worst.needed.iter().map(misses);
-                offenders(&mut text, look, "worst needed strings", needed, WORST);
+                charged(&mut text, look, "worst directories", &worst.directories, WORST);
+                charged(&mut text, look, "worst needed strings", &worst.needed, WORST);
             }
             unresolved(&mut text, look, program);
             advice(&mut text, look, program);
@@ -213,6 +210,12 @@ fn advice(text: &mut String, look: Look, program: &Program) {
         let start = if at == 0 { "\n" } else { "" };
         let _ = writeln!(text, "{start}  {title}  {line}");
     }
+}
+
+/// Writes the first `rows` of a list of causes of misses.
+pub(crate) fn charged(text: &mut String, look: Look, title: &str, worst: &[Offender], rows: usize) {
+    let worst = worst.iter().map(|it| (it.name.clone(), it.misses()));
+    offenders(text, look, title, worst, rows);
 }
 
 /// Writes the first `rows` of a list of offenders, each with its count and a bar.

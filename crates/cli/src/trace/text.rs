@@ -3,7 +3,6 @@
 
 use std::fmt::Write;
 
-use becalm_core::observe::offenders::Offender;
 use becalm_host::trace::{Exit, Share};
 use becalm_lib::escape::shown;
 use becalm_lib::relocations::Relocations;
@@ -11,7 +10,7 @@ use becalm_lib::trace::report::{Report, Seen, words_of_pages};
 use becalm_lib::words::{counted, milliseconds};
 
 use crate::beside;
-use crate::check::text::{WORST, bindings_of, heading, offenders};
+use crate::check::text::{WORST, bindings_of, charged, heading, offenders};
 use crate::terminal::style::Look;
 use crate::trace::{classes, histogram};
 
@@ -83,11 +82,6 @@ fn screen(look: Look, report: &Report, seen: &Seen, before: &[Seen], rows: [usiz
     text.push_str(&classes::repeated(look, seen, kinds));
     opened_at_run_time(&mut text, look, seen, at_run_time);
     text
-}
-
-fn charged(text: &mut String, look: Look, title: &str, worst: &[Offender], rows: usize) {
-    let worst = worst.iter().map(|it| (it.name.clone(), it.misses()));
-    offenders(text, look, title, worst, rows);
 }
 
 /// The causes of the misses of `dlopen`.
