@@ -384,7 +384,7 @@ impl Forecast<'_> {
 /// Returns the store of a program's packages if no directory that it searches in vain is below a
 /// named store: the deepest directory that has each of them in a directory of its own
 /// (`PACKAGE/lib`).
-pub(crate) fn store_of(named: &Stores, closure: &Closure) -> Option<BString> {
+pub fn store_of(named: &Stores, closure: &Closure) -> Option<BString> {
     let load = &closure.load;
     let missed = load.probes.iter().filter(|probe| probe.outcome.is_failed_call());
     let mut dirs: Vec<&BStr> = missed.map(|probe| probe.dir()).collect();

@@ -10,9 +10,10 @@ use crate::mount_namespace::{Bind, MountNamespace};
 
 use crate::compare::apply::{Done, GRAIN, Site, apply, revert};
 use crate::compare::kind::Kind;
+use crate::compare::placed::Program;
 use crate::compare::tree::{Entries, What, copy_tree, entries, link_tree};
 use becalm_lib::compare::import::check_room;
-use becalm_lib::compare::program::{Program, found};
+use becalm_lib::compare::program::found;
 
 /// A strategy on a copy of the program's packages.
 #[derive(Debug)]

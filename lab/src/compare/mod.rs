@@ -13,6 +13,7 @@ mod figures;
 mod kind;
 mod markdown;
 mod outcome;
+mod placed;
 pub(crate) mod run;
 mod table;
 mod text;
@@ -35,13 +36,13 @@ use self::column::{Column, Stock};
 use self::figures::Runs;
 use self::kind::Kind;
 use self::outcome::{NO_LOADER, Outcome, words};
+use self::placed::Program;
 use self::trials::{Bench, columns};
 use becalm_lib::assume::StorePrefixes;
 use becalm_lib::bench::measure;
 use becalm_lib::compare::apply::environment;
 use becalm_lib::compare::comparison::{Comparison, Row};
 use becalm_lib::compare::import::import;
-use becalm_lib::compare::program::Program;
 use becalm_lib::escape::shown;
 use becalm_lib::path::path_bytes;
 use becalm_lib::progress::Silent;
@@ -63,7 +64,7 @@ pub(super) fn compare(
 ) -> Result<Comparison> {
     let (program, name) = match found.package() {
         Some(_) => (found, None),
-        None => (in_a_store(&found, place)?, Some(found.path)),
+        None => (in_a_store(&found, place)?, Some(found.path.clone())),
     };
     let hwcaps = program.hwcaps();
     let runs = Runs { options: args, place, args: program_args, limit, hwcaps };

@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use crate::mount_namespace;
 use anyhow::{Result, anyhow};
-use becalm_lib::compare::program::Program;
 use becalm_lib::json::document;
 use becalm_lib::scratch::Scratch;
 use becalm_lib::words::words_of_chain;
 
 use crate::compare::args::CompareArgs;
+use crate::compare::placed::Program;
 use crate::compare::{compare, markdown, text};
 
 /// Compares and prints. The exit code is 1 if a strategy makes the program load something else.

@@ -4,7 +4,6 @@
 //! [`becalm_lib::compare::import`] makes the store; the library functions behind the commands, and
 //! `LD_DEBUG`, give the figures.
 
-use std::ffi::OsString;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -14,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use becalm_host::child::status_within;
 use becalm_host::trace::{self, Streams, TraceError};
 use becalm_host::write::{WriteOptions, Writer};
-use becalm_lib::assume::{Assumptions, StorePrefixes};
+use becalm_lib::assume::Assumptions;
 use becalm_lib::check::starts::add_advice;
 use becalm_lib::check::{by_newer_glibc, check, start};
 use becalm_lib::compare::apply::{Variables, environment, index_variables, plain_assumptions};
@@ -73,7 +72,7 @@ impl Demo<'_> {
             Some(path) => path.clone(),
             None => largest(Path::new("/usr/bin"))?,
         };
-        let program = Program::look(&path, &StorePrefixes(OsString::new()))?;
+        let program = Program::look(&path)?;
         self.say(&format!("1. {} as this machine has it", program.path.display()))?;
         self.check(&program.path)?;
 

@@ -1,23 +1,18 @@
 //! The program to compare: its objects, and their packages and stores. Programs that cannot be
 //! compared are rejected here, before anything is copied.
 
-use std::ffi::OsString;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::advice::store_of;
-use crate::assume::StorePrefixes;
 use crate::escape::shown;
 use crate::path::{at, path_bytes, path_of};
 use crate::words::words_of_interpreter;
 use anyhow::{Context, Result, anyhow};
 use becalm_core::closure::{self, Closure, Subject, SubjectKind};
 use becalm_core::facts::{Environment, Libc, LoaderFacts};
-use becalm_core::loader::load::Role;
 use becalm_host::trace::Command;
 use becalm_host::{FactChoice, OsFs, loader_facts};
 use bstr::{BStr, BString, ByteSlice};
@@ -33,18 +28,6 @@ pub struct Program {
     pub facts: Arc<LoaderFacts>,
     /// Closure of its start.
     pub closure: Closure,
-    /// The files of the objects that a strategy may change, links resolved, the program first.
-    pub objects: Vec<PathBuf>,
-    /// The store prefixes, for `--store`.
-    pub stores: OsString,
-    /// The store prefixes that have objects of the program.
-    pub prefixes: Vec<PathBuf>,
-    /// The packages of the objects, including the loader's.
-    pub packages: Vec<PathBuf>,
-    /// The number of objects outside all packages; they are not changed.
-    pub outside: usize,
-    /// The store that is assumed, because no named store has the program.
-    pub assumed_store: Option<PathBuf>,
 }
 
 impl Program {
@@ -52,7 +35,7 @@ impl Program {
     ///
     /// # Errors
     /// Returns an error if the program cannot be read or compared.
-    pub fn look(path: &Path, stores: &StorePrefixes) -> Result<Self> {
+    pub fn look(path: &Path) -> Result<Self> {
         let path = found(path)?;
         refuse_script(&path)?;
         let refused = |reason| Err(refused(&path, reason));
@@ -74,79 +57,9 @@ impl Program {
         let closure =
             closure::resolve(&session, subject, interpreter.as_ref(), facts.clone(), &none)?;
         refuse_broken(&path, &closure)?;
-        let real = |path: &BStr| -> Result<PathBuf> {
-            let path = path_of(path);
-            path.canonicalize().with_context(at(&path))
-        };
-        let interpreter = real(interpreter.as_ref())?;
-        let loaded = closure.load.objects.iter();
-        let loaded = loaded.filter(|object| matches!(object.role, Role::Program | Role::Library));
-        let objects =
-            loaded.map(|object| real(object.path.as_ref())).collect::<Result<Vec<_>, _>>()?;
-        let mut program = Self {
-            path,
-            interpreter,
-            facts,
-            closure,
-            objects,
-            stores: stores.0.clone(),
-            prefixes: Vec::new(),
-            packages: Vec::new(),
-            outside: 0,
-            assumed_store: None,
-        };
-        program.place();
-        if program.packages.is_empty() {
-            program.assume_store();
-        }
-        Ok(program)
-    }
-
-    /// Sets the store that `becalm check` and `advise` assume for the program.
-    fn assume_store(&mut self) {
-        let named = StorePrefixes(self.stores.clone()).stores(&OsFs::new().session());
-        let Some(store) = store_of(&named, &self.closure).map(|store| path_of(store.as_ref()))
-        else {
-            return;
-        };
-        if self.path.starts_with(&store) {
-            self.stores = store.clone().into_os_string();
-            self.assumed_store = Some(store);
-            self.outside = 0;
-            self.place();
-        }
-    }
-
-    /// Finds the packages and store prefixes of the objects.
-    fn place(&mut self) {
-        let stores = StorePrefixes(self.stores.clone()).stores(&OsFs::new().session());
-        let all = self.objects.iter().chain([&self.interpreter]);
-        for (at, object) in all.enumerate() {
-            let path = path_bytes(object);
-            let Some(package) = stores.package_of(path.as_ref()) else {
-                self.outside += usize::from(at < self.objects.len());
-                continue;
-            };
-            self.packages.push(path_of(package));
-            let prefix = path_of(package).parent().map(Path::to_owned);
-            self.prefixes.extend(prefix);
-        }
-        self.packages.sort();
-        self.packages.dedup();
-        self.prefixes.sort();
-        self.prefixes.dedup();
-    }
-
-    /// Returns the package of the program itself; `None` outside the stores.
-    pub fn package(&self) -> Option<&Path> {
-        self.packages.iter().find(|package| self.path.starts_with(package)).map(PathBuf::as_path)
-    }
-
-    /// Returns the names of the hwcaps subdirectories that its loader searches.
-    pub fn hwcaps(&self) -> Vec<OsString> {
-        let active = self.facts.hwcaps.iter().chain(&self.facts.legacy_hwcaps);
-        let platform = self.facts.platform.iter();
-        active.chain(platform).map(|name| OsString::from_vec(name.to_vec())).collect()
+        let named = path_of(interpreter.as_ref());
+        let interpreter = named.canonicalize().with_context(at(&named))?;
+        Ok(Self { path, interpreter, facts, closure })
     }
 }
 

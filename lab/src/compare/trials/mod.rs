@@ -20,11 +20,11 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::compare::outcome::words;
+use crate::compare::placed::Program;
 use crate::compare::table::answer;
 use crate::compare::trials::experiments::{TRIALS, Trial};
 use crate::compare::trials::lab::Lab;
 use becalm_lib::compare::comparison::{Cell, Verdict};
-use becalm_lib::compare::program::Program;
 
 /// Inputs of the trials.
 pub(super) struct Bench<'a> {
