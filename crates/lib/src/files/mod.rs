@@ -21,7 +21,7 @@ use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 use crate::assume::Assumptions;
-use crate::follow::{Followed, follow};
+use crate::follow::follow;
 use crate::launch::{Launch, Step};
 use crate::path::path_of;
 use crate::targets::Target;
@@ -173,10 +173,7 @@ pub fn of_start(
 fn closure_of(assumed: &Assumptions, session: &Session<'_>, path: &BString) -> Option<Closure> {
     let host = assumed.fs.host_path(path.as_ref()).unwrap_or_else(|_| path_of(path.as_ref()));
     let target = Target { shown: path.clone(), inside: path.clone(), host, named: true };
-    match follow(assumed, session, &target, &assumed.environment) {
-        Ok(Followed::Elf(closure, _)) => Some(*closure),
-        _ => None,
-    }
+    Some(follow(assumed, session, &target, &assumed.environment).ok()?.elf()?.0)
 }
 
 /// Returns the paths of the configuration files that the loader of a start reads, whether they
