@@ -51,21 +51,15 @@ fn write(out: &mut impl Write, look: Look, mut programs: Vec<Program>) -> io::Re
     let (heading, sum) = (&lines[0], &lines[lines.len() - 1]);
     writeln!(out, "{}", look.strong(&format!("{heading}  path")))?;
     for (program, numbers) in programs.iter().zip(&lines[1..]) {
-        write_row(out, look, program, numbers)?;
+        let remark = remark(program);
+        let used = numbers.len() + 2 + remark.chars().count();
+        let path = look.fitted(&shown(program.path.as_ref()), used);
+        let is_over = program.over_budget == Some(true);
+        let numbers = if is_over { look.bad(numbers) } else { numbers.clone() };
+        writeln!(out, "{numbers}  {path}{}", look.bad(&remark))?;
     }
     let files = counted(programs.len() as u64, "file", "files");
     writeln!(out, "{}", look.strong(&format!("{sum}  total of {files}")))
-}
-
-fn write_row(out: &mut impl Write, look: Look, program: &Program, numbers: &str) -> io::Result<()> {
-    let remark = remark(program);
-    let used = numbers.len() + 2 + remark.chars().count();
-    let path = look.fitted(&shown(program.path.as_ref()), used);
-    let numbers = match program.over_budget {
-        Some(true) => look.bad(numbers),
-        _ => numbers.to_owned(),
-    };
-    writeln!(out, "{numbers}  {path}{}", look.bad(&remark))
 }
 
 fn cells(storm: &SearchCost, libraries: usize) -> Cells {
