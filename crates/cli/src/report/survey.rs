@@ -88,9 +88,6 @@ pub(crate) fn page(summary: &Summary, pages: &Pages) -> Result<String> {
 #[derive(Debug, Template)]
 #[template(path = "survey.html")]
 struct Page {
-    version: &'static str,
-    style: &'static str,
-    script: &'static str,
     files: String,
     verdict: String,
     figures: [(&'static str, u64); 4],
@@ -196,9 +193,6 @@ impl Page {
         );
         let title = "Libraries, each loaded alone";
         Self {
-            version: env!("CARGO_PKG_VERSION"),
-            style: include_str!("html/report.css"),
-            script: include_str!("html/filter.js"),
             files,
             verdict,
             figures: [

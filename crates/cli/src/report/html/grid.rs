@@ -62,7 +62,7 @@ pub(crate) struct Grid {
 }
 
 /// A needed string.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RowOf {
     /// The string.
     pub needed: String,
@@ -129,7 +129,11 @@ impl Grid {
             let (missed, hit) = one.counts();
             let at = (axes.rows.get(key(one)), axes.columns.get(place(one)));
             let ((Some(&row), Some(&column)), true) = (at, missed + hit > 0) else { continue };
-            let own = grid.rows[row].get_or_insert_with(|| RowOf::new(one));
+            let own = grid.rows[row].get_or_insert_with(|| RowOf {
+                needed: shown(one.needed.as_bstr()),
+                by: shown(one.needed_by.as_bstr()),
+                ..RowOf::default()
+            });
             own.misses += missed;
             if hit > 0 && own.answer.is_none() {
                 own.answer = Some(shown(place(one)));
@@ -233,17 +237,6 @@ impl Grid {
         })
         .to_string();
         text.replace('<', "\\u003c")
-    }
-}
-
-impl RowOf {
-    fn new(first: &Try) -> Self {
-        Self {
-            needed: shown(first.needed.as_bstr()),
-            by: shown(first.needed_by.as_bstr()),
-            misses: 0,
-            answer: None,
-        }
     }
 }
 

@@ -18,17 +18,12 @@ use crate::report::html::tree::{Step, steps};
 #[derive(Debug, Template)]
 #[template(path = "report.html")]
 pub(crate) struct Page<'a> {
-    title: String,
     program: String,
-    version: &'static str,
-    style: &'static str,
-    script: &'static str,
     first_line: Option<String>,
     verdict: String,
     /// Id, title, and the figure before and after.
     figures: Vec<(&'static str, &'static str, u64, Option<u64>)>,
     advice: Option<AdviceView<'a>>,
-    has_after: bool,
     has_dlopen: bool,
     sides: Vec<SnapshotView<'a>>,
     timeline: Timeline<'a>,
@@ -62,18 +57,13 @@ impl<'a> Page<'a> {
             tree: steps(&start.nodes),
         };
         Self {
-            title: format!("{name}: its start"),
             program: name.to_owned(),
-            version: env!("CARGO_PKG_VERSION"),
-            style: include_str!("report.css"),
-            script: include_str!("report.js"),
             first_line: sides()
                 .filter_map(|(_, _, side)| side.line())
                 .reduce(|a, b| a + ". After: " + &b),
             verdict: verdict(name, &report.before),
             advice: report.before.advice.as_ref().map(AdviceView::of),
             figures: figures(report),
-            has_after: report.after.is_some(),
             has_dlopen: sides().any(|(_, _, side)| dlopen_misses(side) > 0),
             sides: sides().map(view).collect(),
             timeline: timeline::timeline(sides(), report.indexed.as_ref()),
