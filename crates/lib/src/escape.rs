@@ -4,7 +4,9 @@
 //! line of the report or control the terminal.
 
 use std::fmt::Write;
+use std::path::Path;
 
+use becalm_host::path::path_bytes;
 use bstr::BStr;
 
 /// Returns the bytes as text without control characters: those, characters that reorder or hide
@@ -31,6 +33,12 @@ pub fn shown(bytes: &BStr) -> String {
         }
     }
     text
+}
+
+/// As [`shown`], for a path.
+#[must_use]
+pub fn shown_path(path: &Path) -> String {
+    shown(path_bytes(path).as_ref())
 }
 
 /// True for characters of Unicode's "bidirectional control" and "default ignorable" kinds, and its

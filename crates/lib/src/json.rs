@@ -13,8 +13,7 @@ use thiserror::Error;
 
 pub use becalm_core::lossy::{lossy, lossy_list, lossy_option};
 
-use crate::escape::shown;
-use crate::path::path_bytes;
+use crate::escape::shown_path;
 
 /// A report of a command, which is one JSON document.
 pub trait Report: Serialize {
@@ -79,7 +78,7 @@ pub fn read<R: Report + DeserializeOwned>(text: &[u8]) -> Result<R, ReadError> {
 /// # Errors
 /// Returns an error that names the file, if it cannot be read or has no such document.
 pub fn read_file<R: Report + DeserializeOwned>(path: &Path, writer: &str) -> anyhow::Result<R> {
-    let name = || shown(path_bytes(path).as_ref());
+    let name = || shown_path(path);
     let text = fs::read(path).with_context(name)?;
     read(&text).map_err(|error| {
         let is_json = matches!(error, ReadError::Json(_));

@@ -12,7 +12,7 @@ use std::{fs, io};
 use anyhow::{Context, Result, bail};
 use becalm_host::trust::{self, Rule};
 use becalm_host::write::{WriteOptions, Writer};
-use becalm_lib::escape::shown;
+use becalm_lib::escape::shown_path;
 use becalm_lib::json;
 use becalm_lib::path::path_bytes;
 use becalm_lib::report::report;
@@ -32,9 +32,9 @@ use crate::terminal::{self, Stdout};
 pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
     let output = &args.output();
     if let Some(lines) = &args.survey {
-        let summary = survey::read(lines).with_context(|| name(lines))?;
+        let summary = survey::read(lines).with_context(|| shown_path(lines))?;
         let write =
-            |file: &Path, page: &str| write(file, page.as_ref()).with_context(|| name(file));
+            |file: &Path, page: &str| write(file, page.as_ref()).with_context(|| shown_path(file));
         let (first, pages) = match output.is_dir() {
             true => {
                 let pages = |name: &str, page: &str| write(&output.join(name), page);
@@ -50,12 +50,12 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
     let folder = output.parent().filter(|it| !it.as_os_str().is_empty());
     let writable = rustix::fs::access(folder.unwrap_or(Path::new(".")), Access::WRITE_OK);
     if !output.exists() {
-        writable.map_err(io::Error::from).with_context(|| name(output))?;
+        writable.map_err(io::Error::from).with_context(|| shown_path(output))?;
     }
     let report = report(&args.options(program)?)?;
     let comparison = args.compare.as_deref().map(|it| json::read_file(it, "lab compare --json"));
     let page = html::page(&report, comparison.transpose()?.as_ref())?;
-    write(output, page.as_ref()).with_context(|| name(output))?;
+    write(output, page.as_ref()).with_context(|| shown_path(output))?;
     let line = report.before.line().map_or_else(String::new, |line| line + "\n");
     done(args, &line, output)
 }
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
 fn done(args: &ReportArgs, line: &str, output: &Path) -> Result<ExitStatus> {
     if output.is_file() {
         let mut out = Stdout::new();
-        writeln!(out, "{line}{} written", name(output))?;
+        writeln!(out, "{line}{} written", shown_path(output))?;
         out.flush()?;
     }
     if args.open {
@@ -109,9 +109,4 @@ fn umask() -> u32 {
     let mask = rustix::process::umask(Mode::empty());
     rustix::process::umask(mask);
     mask.bits()
-}
-
-/// Returns a path as it is displayed.
-fn name(path: &Path) -> String {
-    shown(path_bytes(path).as_ref())
 }

@@ -20,7 +20,7 @@ use bstr::{BString, ByteSlice};
 use serde::Serialize;
 
 use crate::ahead::record::{RecordState, records};
-use crate::escape::shown;
+use crate::escape::{shown, shown_path};
 use crate::index::platforms::{self, State};
 use crate::index::variables::{self, AUDIT, SWITCHES, TUNABLES};
 use crate::index::{file, places};
@@ -196,7 +196,7 @@ impl Module {
 /// `by_folder` is true if the session names the index by that folder.
 fn fault_of_folder(index: &Path, by_folder: bool) -> Option<(Finding, bool)> {
     let opened = file::open(index).ok()?;
-    let dir = shown(path_bytes(&platforms::dir_of(index)).as_ref());
+    let dir = shown_path(&platforms::dir_of(index));
     let (what, is_astray) = match platforms::state(index, opened.index.target()) {
         State::Whole => return None,
         // `becalm env` names the index itself.
@@ -209,7 +209,7 @@ fn fault_of_folder(index: &Path, by_folder: bool) -> Option<(Finding, bool)> {
         }
         State::Leads => (format!("{dir} lacks entries: some loaders may print an error"), false),
     };
-    let index = shown(path_bytes(index).as_ref());
+    let index = shown_path(index);
     let remedy = format!("becalm index --update -o {index}");
     Some((Finding::new(FindingKind::BadLinks, what, remedy), is_astray))
 }
@@ -284,24 +284,18 @@ pub fn examine(session: &Session, named: Option<&Path>) -> Report {
     let remedy = "XDG_CACHE_HOME, or becalm index -o, names another file system";
     findings
         .extend(blocked.map(|why| Finding::new(FindingKind::Unusable, why.to_string(), remedy)));
-    match &index {
-        None if alone.is_empty() => findings.push(Finding::new(
-            FindingKind::NoIndex,
-            "there is no index",
-            "becalm run -- PROGRAM makes one of a program, becalm index STORE... one of stores",
-        )),
-        None => {}
-        // A damaged index cannot be used at all: its own finding has the remedy.
-        Some(index) if !is_used && index.usable => {
-            let path = shown(index.path.as_ref());
-            let option = named.map_or(String::new(), |_| format!(" --index {path}"));
-            findings.push(Finding::new(
-                FindingKind::NotCalmed,
-                "LD_AUDIT does not name the index: programs started here do not use it",
-                format!("eval \"$(becalm env{option})\""),
-            ));
-        }
-        Some(_) => {}
+    if index.is_none() && alone.is_empty() {
+        let remedy =
+            "becalm run -- PROGRAM makes one of a program, becalm index STORE... one of stores";
+        findings.push(Finding::new(FindingKind::NoIndex, "there is no index", remedy));
+    }
+    // A damaged index cannot be used at all: its own finding has the remedy.
+    if let Some(index) = index.as_ref().filter(|index| !is_used && index.usable) {
+        let path = shown(index.path.as_ref());
+        let option = named.map_or(String::new(), |_| format!(" --index {path}"));
+        let what = "LD_AUDIT does not name the index: programs started here do not use it";
+        let remedy = format!("eval \"$(becalm env{option})\"");
+        findings.push(Finding::new(FindingKind::NotCalmed, what, remedy));
     }
     let by_folder = is_used && used.is_some_and(|module| module.element != module.path);
     let is_blocked = used_path.as_deref().is_some_and(places::is_noexec);

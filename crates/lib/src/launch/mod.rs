@@ -99,7 +99,7 @@ pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> (Targets, Vec<Launch>) 
 }
 
 /// Returns the path itself, or the file of that name along `PATH`.
-fn in_path(assumed: &Assumptions, named: &Path) -> PathBuf {
+pub(crate) fn in_path(assumed: &Assumptions, named: &Path) -> PathBuf {
     let is_name = named.components().count() == 1 && named.symlink_metadata().is_err();
     let found = || program::find(named.as_os_str()).ok().map(|found| found.path);
     let found = (is_name && assumed.fs.is_real_root()).then(found).flatten();

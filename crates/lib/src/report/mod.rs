@@ -9,7 +9,7 @@ mod snapshot;
 pub mod start;
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
@@ -17,7 +17,6 @@ use anyhow::{Result, anyhow};
 use self::start::{Observed, Snapshot};
 use crate::assume::{self, Assumptions};
 use crate::escape::shown;
-use crate::path::path_bytes;
 use crate::problem::Problem;
 
 /// The programs on the page, and the settings of their runs.
@@ -59,10 +58,6 @@ fn unchecked(problem: &Problem) -> anyhow::Error {
     anyhow!("{}: {}", shown(problem.path.as_ref()), problem.reason)
 }
 
-fn name(path: &Path) -> String {
-    shown(path_bytes(path).as_ref())
-}
-
 /// Predicts the program before and after the strategy, and runs each once if requested.
 ///
 /// # Errors
@@ -74,7 +69,9 @@ pub fn report(options: &Options) -> Result<Report> {
     let after = options.after.as_deref();
     let after = after.map(|path| snapshot::of(path, options, &assumed)).transpose()?;
     let indexed = match &mut before.observed {
-        Ok(plain) if after.is_none() && !before.is_record => snapshot::indexed(plain, options),
+        Ok(plain) if after.is_none() && !before.is_record => {
+            snapshot::indexed(plain, options, &assumed)
+        }
         _ => None,
     };
     if let (Some(Ok(indexed)), Ok(plain), Some(advice)) =

@@ -15,11 +15,11 @@ use becalm_core::search::hwcaps::search_dir;
 use becalm_host::open_regular;
 use bstr::{BStr, BString, ByteSlice};
 
-use crate::escape::shown;
+use crate::escape::{shown, shown_path};
 use crate::first_line::{FirstLine, Loader};
 use crate::json;
-use crate::report::start::{Answered, Child, Node, Observed, Relocation, Snapshot, Try};
-use crate::report::{modules, name};
+use crate::report::modules;
+use crate::report::start::{Answered, Child, Node, Observed, Snapshot, Try};
 use crate::trace::report::{Report, Seen};
 
 /// True if a file begins like a JSON object.
@@ -35,7 +35,7 @@ pub fn is_one(path: &Path) -> bool {
 /// Returns an error if the file is not a record of a traced run, or if the record has no program.
 pub fn snapshot(path: &Path) -> Result<Snapshot> {
     let record: Report = json::read_file(path, "becalm trace --json")?;
-    let no_program = || format!("{}: no program in it", name(path));
+    let no_program = || format!("{}: no program in it", shown_path(path));
     let image = record.images.last().with_context(no_program)?;
     let text = |text: &String| shown(text.as_bytes().as_bstr());
     let interpreter = image.interpreter.as_ref().map(|path| shown(path.as_ref()));
@@ -85,16 +85,10 @@ pub fn observed(report: &Report) -> Result<Observed, String> {
     let loader_ns = phases.as_ref().map_or(image.loader.net_ns, |phases| phases.loader_ns);
     let storm_ns = image.storm_ns.min(loader_ns);
     let storm_ns = phases.as_ref().map_or(storm_ns, |it| misses_of_search(it, image));
-    let relocation = image.relocations.as_ref().and_then(|relocations| {
-        Some(Relocation {
-            ns: relocations.part_of(loader_ns)?,
-            lookups: relocations.lookups,
-            bound: relocations.bindings.map_or(0, |bindings| bindings.bound),
-        })
-    });
+    let relocations = image.relocations.clone();
     let timed = |line: FirstLine| {
         let known = line.loader.unwrap_or_default();
-        let lookups_ns = relocation.map(|it| it.ns);
+        let lookups_ns = relocations.as_ref().and_then(|it| it.part_of(loader_ns));
         let loader = Loader { ns: loader_ns, misses_ns: storm_ns, lookups_ns, ..known };
         let whole = line.whole.map(|_| (loader_ns + image.program.net_ns, None));
         line.with_measured(loader, whole)
@@ -108,7 +102,7 @@ pub fn observed(report: &Report) -> Result<Observed, String> {
         loader_ns,
         watched_ns,
         storm_ns,
-        relocation,
+        relocations,
         phases,
         program_ns: image.program.net_ns,
         until_idle: report.is_idle,

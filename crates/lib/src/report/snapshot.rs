@@ -16,11 +16,11 @@ use bstr::{BString, ByteSlice};
 use crate::assume::Assumptions;
 use crate::check::starts::add_advice;
 use crate::check::{Program, by_newer_glibc, start};
-use crate::escape::shown;
+use crate::escape::{shown, shown_path};
 use crate::first_line::{FirstLine, Indexed};
+use crate::launch::in_path;
 use crate::report::start::{Answered, Child, Node, Observed, Snapshot, Try};
-use crate::report::{Options, Run, name, record, unchecked};
-use crate::run::program;
+use crate::report::{Options, Run, record, unchecked};
 use crate::scratch_index::ScratchIndex;
 use crate::targets::{self, Target};
 use crate::trace;
@@ -38,7 +38,7 @@ pub(super) fn of(path: &Path, options: &Options, assumed: &Assumptions) -> Resul
     if record::is_one(path) {
         return record::snapshot(path);
     }
-    let path = found(path, options);
+    let path = in_path(assumed, path);
     let target = target(&path, assumed)?;
     let session = assumed.fs.session();
     // Before the prediction, which reads the same files: the program waits for what is not in memory.
@@ -56,9 +56,13 @@ pub(super) fn of(path: &Path, options: &Options, assumed: &Assumptions) -> Resul
 
 /// Runs the program once more, with the index that `becalm run` would make, times whole starts of both, and adds the
 /// times to the first line of the plain run. `None` if that one had an index already.
-pub(super) fn indexed(plain: &mut Observed, options: &Options) -> Option<Result<Observed, String>> {
+pub(super) fn indexed(
+    plain: &mut Observed,
+    options: &Options,
+    assumed: &Assumptions,
+) -> Option<Result<Observed, String>> {
     let run = options.run.as_ref()?;
-    let program = absolute(&found(&options.program, options));
+    let program = absolute(&in_path(assumed, &options.program));
     let own = own_command(&program, run, options);
     let indexed = (!plain.has_index).then(|| by_index(&program, options));
     let (mut indexed, index) = match indexed {
@@ -177,16 +181,6 @@ fn set_whole(observed: &mut Observed, command: &Command, limit: Duration) {
     whole(&[command], limit).into_iter().for_each(|[ns]| observed.set_whole(ns));
 }
 
-/// Returns the path itself. A name that is not a file here is searched for along `PATH`.
-fn found(path: &Path, options: &Options) -> PathBuf {
-    let is_name = path.components().count() == 1 && !path.exists();
-    if is_name && options.assume.sysroot.is_none() {
-        return program::find(path.as_os_str())
-            .map_or_else(|_| path.to_owned(), |found| found.path);
-    }
-    path.to_owned()
-}
-
 fn target(path: &PathBuf, assumed: &Assumptions) -> Result<Target> {
     let mut targets = targets::find(assumed, std::slice::from_ref(path));
     if let Some(problem) = targets.problems.pop() {
@@ -194,7 +188,7 @@ fn target(path: &PathBuf, assumed: &Assumptions) -> Result<Target> {
     }
     match targets.files.pop() {
         Some(target) if target.named && targets.files.is_empty() => Ok(target),
-        _ => bail!("{}: a directory, not a program", name(path)),
+        _ => bail!("{}: a directory, not a program", shown_path(path)),
     }
 }
 

@@ -9,6 +9,7 @@ use bstr::BString;
 
 use crate::advice::Advice;
 use crate::first_line::FirstLine;
+use crate::relocations::Relocations;
 
 /// The data of one program. Text is printable, but not escaped for HTML.
 #[derive(Clone, Debug)]
@@ -111,17 +112,6 @@ pub enum Answered {
     None,
 }
 
-/// The relocation of a start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Relocation {
-    /// Its time in nanoseconds.
-    pub ns: u64,
-    /// Symbols that the loader looked up.
-    pub lookups: u64,
-    /// Relocations whose symbol came from an index.
-    pub bound: u32,
-}
-
 /// Results of one traced run. Times are in nanoseconds, without the tracer's own cost.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
@@ -137,9 +127,8 @@ pub struct Observed {
     pub watched_ns: u64,
     /// Part of `loader_ns`: the failed opens and stats of the search.
     pub storm_ns: u64,
-    /// Part of `loader_ns`: the relocation of all objects, timed in separate starts; `None` if the
-    /// loader does not report it.
-    pub relocation: Option<Relocation>,
+    /// The relocation of all objects, timed in separate starts; `None` if the loader does not report it.
+    pub relocations: Option<Relocations>,
     /// The phases of a further start, with the files in memory; `None` if the loader does not write about
     /// them.
     pub phases: Option<Phases>,

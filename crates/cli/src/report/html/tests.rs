@@ -9,7 +9,9 @@ use crate::report::html::tree::{Step, steps};
 use crate::report::html::*;
 use becalm_lib::advice::{Advice, Choice, Scope};
 use becalm_lib::compare::comparison::{Cell, Comparison, Row, RowKind, Verdict};
-use becalm_lib::report::start::{Answered, Child, Node, Observed, Relocation, Snapshot, Try};
+use becalm_lib::loaded_index::IndexedBindings;
+use becalm_lib::relocations::Relocations;
+use becalm_lib::report::start::{Answered, Child, Node, Observed, Snapshot, Try};
 
 /// A name with an element, and with the ends of an attribute and of a script.
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)>\"'`&{{7*7}}";
@@ -149,12 +151,18 @@ fn a_long_chain_of_objects_is_nested_no_deeper_than_browsers_bear() {
 
 #[test]
 fn relocation_is_drawn_beside_the_search_if_it_was_timed() {
-    let relocation = Relocation { ns: 40_000_000, lookups: 84_483, bound: 7 };
+    let relocations = Relocations {
+        loader_ns: 60_000_000,
+        ns: Some(40_000_000),
+        lookups: 84_483,
+        bindings: Some(IndexedBindings { bound: 7, relocations: 7 }),
+        ..Relocations::default()
+    };
     let observed = Observed {
         loader_ns: 60_000_000,
         storm_ns: 10_000_000,
         program_ns: 40_000_000,
-        relocation: Some(relocation),
+        relocations: Some(relocations),
         ..Observed::default()
     };
     let of = |observed: Observed| {
@@ -168,7 +176,7 @@ fn relocation_is_drawn_beside_the_search_if_it_was_timed() {
     }
     assert!(page.contains("84,483 symbols looked up, 7 bound from the index"));
     assert!(page.contains("data-figure=\"before.relocation_ms\">40.0<"));
-    let plain = of(Observed { relocation: None, ..observed });
+    let plain = of(Observed { relocations: None, ..observed });
     assert!(plain.contains("class=\"part-loader\" style=\"width: 50.0%\""), "{plain}");
     assert!(!plain.contains("class=\"part-relocation\""));
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 use becalm_core::cost::SearchCost;
 use becalm_core::record::phases::{ObjectPhases, Phases};
 use becalm_host::trace::FileWaits;
-use becalm_lib::report::start::{Observed, Relocation, Snapshot};
+use becalm_lib::relocations::Relocations;
+use becalm_lib::report::start::{Observed, Snapshot};
 use becalm_lib::words::{counted, grouped, milliseconds, seconds};
 
 /// Files of waits for pages, and modules, that are listed.
@@ -96,13 +97,16 @@ pub(crate) fn timeline<'a>(
 fn parts(seen: &Observed, longest: u64) -> Vec<Part> {
     let phase = |of: fn(&Phases) -> u64| seen.phases.as_ref().map(of);
     let search_ns = phase(|it| it.search_ns).map(|ns| ns.saturating_sub(seen.storm_ns));
-    let relocation_ns = phase(|it| it.relocation_ns).or(seen.relocation.map(|it| it.ns));
+    let relocations = seen.relocations.as_ref();
+    let part_ns = relocations.and_then(|it| it.part_of(seen.loader_ns));
+    let relocation_ns = phase(|it| it.relocation_ns).or(part_ns);
+    let symbols = symbols(&relocations.cloned().unwrap_or_default());
     let constructors_ns = phase(|it| it.constructors_ns);
     let of_loader = [
         ("start", "start", "loader: its own start", phase(|it| it.start_ns)),
         ("storm", "misses", "loader: failing opens and stats", Some(seen.storm_ns)),
         ("search", "search", "loader: opening and mapping objects", search_ns),
-        ("relocation", "relocation", &symbols(seen.relocation.unwrap_or_default()), relocation_ns),
+        ("relocation", "relocation", &symbols, relocation_ns),
         ("constructors", "constructors", "constructors of libraries", constructors_ns),
     ];
     let known: u64 = of_loader.iter().filter_map(|part| part.3).sum();
@@ -165,9 +169,9 @@ pub(crate) fn files(seen: &Observed) -> &[FileWaits] {
 }
 
 /// Returns the title of relocation: the numbers of symbols looked up and bound.
-fn symbols(relocation: Relocation) -> String {
-    let lookups = counted(relocation.lookups, "symbol looked up", "symbols looked up");
-    match relocation.bound {
+fn symbols(relocations: &Relocations) -> String {
+    let lookups = counted(relocations.lookups, "symbol looked up", "symbols looked up");
+    match relocations.bindings.map_or(0, |it| it.bound) {
         0 => format!("loader: relocation, {lookups}"),
         bound => {
             let bound = grouped(bound.into());
