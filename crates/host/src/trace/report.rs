@@ -175,11 +175,11 @@ impl Overhead {
 /// A fact that a reader of the result needs to know.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Note {
-    /// What is special about a program.
+    /// A property of a program.
     OfProgram {
         /// The program.
         path: BString,
-        /// In words.
+        /// The property in words.
         what: &'static str,
     },
     /// The program called `ptrace`. A traced process cannot be traced again, so the call failed
