@@ -234,7 +234,7 @@ impl Writer {
 }
 
 /// Raises the limit of open files to `wanted` as far as allowed, and returns the new limit.
-fn raised_limit(wanted: u64) -> u64 {
+pub fn raised_limit(wanted: u64) -> u64 {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let now = getrlimit(Resource::Nofile);
     let current = now.current.unwrap_or(u64::MAX);

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use becalm_host::detached::lower_priority;
 use becalm_host::tree::look::{self, Changes};
 use becalm_host::tree::table::Table;
+use becalm_host::write::raised_limit;
 use rustc_hash::FxHashSet;
 use rustix::io::fcntl_dupfd_cloexec;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::trees::check::{Looked, Paths};
 use crate::trees::counts::{Counter, Counts};
@@ -58,12 +58,6 @@ pub(super) struct Attended {
     pub(super) door: Option<(u32, Pack)>,
 }
 
-/// Allows this process as many descriptors as it may have: each directory takes one.
-pub(super) fn more_descriptors() {
-    let limit = getrlimit(Resource::Nofile);
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-}
-
 /// Makes the kernel's table of this process's descriptors as large as it has to be. Call this while the process
 /// has one thread: with several, each waits while the table grows (`expand_fdtable` of Linux fs/file.c).
 fn make_room(descriptor: &OwnedFd, descriptors: u32) {
@@ -101,7 +95,8 @@ impl Attended {
     /// Attends the start whose table this is.
     pub(super) fn attend(self, table: OwnedFd, changes: OwnedFd, record: File) {
         let changes = Changes(changes);
-        more_descriptors();
+        // Each directory takes one.
+        raised_limit(u64::MAX);
         make_room(&table, self.header.paths);
         let door = self.door;
         thread::spawn(move || {

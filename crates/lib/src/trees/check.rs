@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
-use std::io;
+use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -18,15 +18,9 @@ use crate::trees::{c_path, copies, in_parallel, times_count};
 /// Maximum length of a file that is read ahead although it has no copy.
 const MOST_AHEAD: u64 = 32 << 20;
 
-/// A directory while paths are looked at.
-enum Opened {
-    /// It is watched.
-    Watched(OwnedFd),
-    /// There is nothing at its path, and what could appear there is seen in a watched directory.
-    Missing,
-    /// It cannot be opened or watched.
-    Failed,
-}
+/// A directory while paths are looked at, open and watched. The error is [`ErrorKind::NotFound`] if there is nothing at
+/// its path, and what could appear there is seen in a watched directory.
+type Opened = Result<OwnedFd, ErrorKind>;
 
 /// The directories while paths are looked at.
 struct Look<'a> {
@@ -195,9 +189,9 @@ impl<'a> Paths<'a> {
 
     /// Returns what the last look has found. No path is looked up.
     pub(super) fn looked(&self, table: &Table) -> Looked {
-        let real = |(directory, opened): (&PathBuf, &OnceLock<Opened>)| match opened.get()? {
-            Opened::Watched(opened) => Some((directory.clone(), look::real(opened.as_fd())?)),
-            Opened::Missing | Opened::Failed => None,
+        let real = |(directory, opened): (&PathBuf, &OnceLock<Opened>)| {
+            let opened = opened.get()?.as_ref().ok()?;
+            Some((directory.clone(), look::real(opened.as_fd())?))
         };
         let opened = self.held.get().into_iter().flatten();
         Looked {
@@ -250,46 +244,39 @@ impl Look<'_> {
     fn open(&self, directory: &Path) -> Opened {
         let above = directory.parent().and_then(|above| self.paths.numbers.get(above));
         let (opened, above) = match above.map(|&above| self.opened(above)) {
-            Some(Opened::Missing) => return Opened::Missing,
-            Some(Opened::Watched(above)) => {
+            Some(Err(ErrorKind::NotFound)) => return Err(ErrorKind::NotFound),
+            Some(Ok(above)) => {
                 let name = directory.file_name().unwrap_or_default();
                 (look::directory(above.as_fd(), Path::new(name)), Some((above, name)))
             }
-            Some(Opened::Failed) | None => (look::directory(CWD, directory), None),
+            Some(Err(_)) | None => (look::directory(CWD, directory), None),
         };
         // A link that leads nowhere is not missing: what it leads to can appear anywhere.
         let is_missing = || {
             let found = above.map(|(above, name)| look::at(above.as_fd(), name, false));
-            found.is_some_and(|it| it.is_err_and(|it| it.kind() == io::ErrorKind::NotFound))
+            found.is_some_and(|it| it.is_err_and(|it| it.kind() == ErrorKind::NotFound))
         };
         match opened {
-            Ok(directory) if self.changes.watch(directory.as_fd()).is_ok() => {
-                Opened::Watched(directory)
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound && is_missing() => {
-                Opened::Missing
-            }
-            Ok(_) | Err(_) => Opened::Failed,
+            Ok(directory) if self.changes.watch(directory.as_fd()).is_ok() => Ok(directory),
+            Err(error) if error.kind() == ErrorKind::NotFound && is_missing() => Err(error.kind()),
+            Ok(_) | Err(_) => Err(ErrorKind::Other),
         }
     }
 
     /// Returns a directory that is watched.
     fn watched(&self, directory: Option<usize>) -> Option<BorrowedFd<'_>> {
-        match self.opened(directory?) {
-            Opened::Watched(directory) => Some(directory.as_fd()),
-            Opened::Missing | Opened::Failed => None,
-        }
+        self.opened(directory?).as_ref().ok().map(AsFd::as_fd)
     }
 
     fn at(&self, at: usize) -> Found {
         let known = &self.paths.known[at];
         let parent = match known.parent.map(|parent| self.opened(parent)) {
-            Some(Opened::Watched(parent)) => parent.as_fd(),
-            Some(Opened::Missing) => return Found::Absent,
-            Some(Opened::Failed) | None => return Found::Unknown,
+            Some(Ok(parent)) => parent.as_fd(),
+            Some(Err(ErrorKind::NotFound)) => return Found::Absent,
+            Some(Err(_)) | None => return Found::Unknown,
         };
         match look::at(parent, &known.name, false) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Found::Absent,
+            Err(error) if error.kind() == ErrorKind::NotFound => Found::Absent,
             Ok(facts) => self.there(parent, at, facts).unwrap_or(Found::Unknown),
             Err(_) => Found::Unknown,
         }

@@ -16,10 +16,11 @@ use becalm_host::local_socket::{self, SocketType};
 use becalm_host::tree::look::{self, Changes};
 use becalm_host::tree::table::{self, Table};
 use becalm_host::trust;
+use becalm_host::write::raised_limit;
 use rustc_hash::FxHasher;
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
-use crate::trees::attend::{Attended, more_descriptors};
+use crate::trees::attend::Attended;
 use crate::trees::counts::{Counter, Counts};
 use crate::trees::packed::{self, Check, Given, Pack};
 use crate::trees::record::{Header, place};
@@ -204,7 +205,7 @@ struct Door {
 impl Door {
     fn new(pack: Option<Pack>) -> Option<Self> {
         if told_by(pack).is_some() {
-            more_descriptors();
+            raised_limit(u64::MAX);
         }
         Some(Self { view: own_view()?, pack, programs: Vec::new(), tables: Vec::new() })
     }
