@@ -157,10 +157,8 @@ impl FromStr for Export {
             Some((form, file)) => (form, Some(PathBuf::from(file))),
             None => (text, None),
         };
-        match Form::from_str(form, false) {
-            Ok(form) => Ok(Self { form, file }),
-            Err(_) => anyhow::bail!("not one of json, csv, md"),
-        }
+        let form = Form::from_str(form, false);
+        Ok(Self { form: form.map_err(|_| anyhow::anyhow!("not one of json, csv, md"))?, file })
     }
 }
 

@@ -4,6 +4,7 @@
 //! of their use. It is kept in the cache directory, under the path of the command. A file that has
 //! changed since is left out, the others are still used.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
@@ -113,8 +114,7 @@ pub struct Record {
 pub(super) const NO_HOME: &str = "no HOME, so there is no cache directory";
 
 /// Returns the place of a command's record; `None` if the environment has no home directory.
-#[must_use]
-pub fn place(command: &Path) -> Option<Place> {
+pub(crate) fn place(command: &Path) -> Option<Place> {
     Some(Place::of(&places::cache()?, command, ENDING))
 }
 
@@ -129,8 +129,7 @@ pub(super) fn lock(place: &Place) -> Result<Option<Lock>> {
 
 impl Header {
     /// Reads the header from the beginning of a record; `None` if it has none of this version.
-    #[must_use]
-    pub fn read(file: &mut File) -> Option<Self> {
+    pub(crate) fn read(file: &mut File) -> Option<Self> {
         records::first(file, MOST_HEADER as u64).filter(Self::is_ours)
     }
 
@@ -139,8 +138,7 @@ impl Header {
     }
 
     /// Returns true if more starts should be learned.
-    #[must_use]
-    pub fn is_wanting(&self) -> bool {
+    pub(crate) fn is_wanting(&self) -> bool {
         let learned = UNIX_EPOCH + Duration::from_secs(self.learned);
         let is_new = self.starts < ENOUGH.saturating_add(self.since) || !self.exact;
         // A time in the future is wrong.
@@ -150,8 +148,7 @@ impl Header {
 
 impl Record {
     /// Reads a record whose header was read, or not; `None` if it is damaged or of another version.
-    #[must_use]
-    pub fn read(file: File) -> Option<Self> {
+    pub(crate) fn read(file: File) -> Option<Self> {
         Self::parse(&records::whole(file, MOST_BYTES)?)
     }
 
@@ -193,8 +190,7 @@ impl Record {
     }
 
     /// Returns the pages to be read ahead: those that at least half of the starts used.
-    #[must_use]
-    pub fn wanted(&self) -> Vec<Wanted> {
+    pub(crate) fn wanted(&self) -> Vec<Wanted> {
         let starts = self.header.starts;
         let wanted = self.files.iter().map(|file| Wanted {
             path: PathBuf::from(&file.path),
@@ -293,8 +289,9 @@ impl Record {
         let pages = |wanted: &Wanted| wanted.ranges.iter().map(|range| range.1).sum::<u64>();
         let program = Path::new(&self.header.command).canonicalize().ok();
         let is_other = |wanted: &Wanted| program.as_ref() != Some(&wanted.path);
+        let is_far = |wanted: &Wanted| is_other(wanted) && is_slow(&wanted.path);
         let mut largest: Vec<&Wanted> = wanted.iter().collect();
-        largest.sort_by_key(|wanted| (is_other(wanted), std::cmp::Reverse(pages(wanted))));
+        largest.sort_by_cached_key(|it| (is_far(it), is_other(it), Reverse(pages(it))));
         let sample = |wanted: &&Wanted| {
             let longest = wanted.ranges.iter().max_by_key(|range| range.1)?;
             Some((wanted.path.to_str()?.to_owned(), longest.0 + longest.1 - 1))
@@ -302,11 +299,7 @@ impl Record {
         // A header that is too long would not be read.
         let is_short = |sample: &(String, u64)| sample.0.len() < MOST_HEADER / (2 * SAMPLES);
         let samples = largest.iter().filter_map(sample).filter(is_short);
-        let is_near = |path: &Path| program.as_deref() == Some(path) || !is_slow(path);
-        let (mut near, far): (Vec<_>, Vec<_>) = samples.partition(|it| is_near(Path::new(&it.0)));
-        near.extend(far);
-        near.truncate(SAMPLES);
-        self.header.samples = near;
+        self.header.samples = samples.take(SAMPLES).collect();
         self.header.since = self.files.iter().map(|file| file.since).max().unwrap_or(0);
         self.header.bytes = wanted.iter().map(pages).sum::<u64>() * PAGE;
         self.header.learned = records::now();
@@ -342,10 +335,8 @@ impl RecordedFile {
         let least = if self.since == 0 { half } else { half.max(2) };
         let used = self.ranges.iter().filter(|range| range.2 >= least);
         let begin = if self.opened { self.size.div_ceil(PAGE).min(MOST_OF_OPENED) } else { 0 };
-        let begin = Some((0, begin)).filter(|range| range.1 > 0);
-        let used = used
-            .map(|range| (range.0, range.1))
-            .filter(|range| range.0 + range.1 > begin.map_or(0, |it| it.1));
+        let used = used.map(|range| (range.0, range.1)).filter(|range| range.0 + range.1 > begin);
+        let begin = (begin > 0).then_some((0, begin));
         let used: Vec<(u64, u64)> = begin.into_iter().chain(used).collect();
         let pages: u64 = used.iter().map(|range| range.1).sum();
         let gaps: u64 =

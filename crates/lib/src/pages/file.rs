@@ -6,6 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use becalm_core::index::hash;
+use becalm_host::pages::steered::RELA;
 use becalm_host::pages::{self, PAGE};
 use becalm_host::trust;
 
@@ -74,20 +75,21 @@ fn boot() -> Option<[u8; HEADER - BOOT]> {
 pub(super) fn encode(start: &Start, objects: &[Chosen]) -> Option<Vec<u8>> {
     let mut tables: [Vec<u8>; 4] = Default::default();
     let mut content: Vec<u8> = Vec::new();
-    let count = |of: &dyn Fn(&Chosen) -> usize| objects.iter().map(of).sum::<usize>();
+    let count = |of: fn(&Chosen) -> usize| objects.iter().map(of).sum::<usize>();
     let (runs, words, relas) =
-        (count(&|it| it.runs.len()), count(&|it| it.words.len()), count(&|it| it.relas.len()));
+        (count(|it| it.runs.len()), count(|it| it.words.len()), count(|it| it.relas.len()));
     let length = HEADER + objects.len() * 48 + (runs + words) * 16 + relas * 24;
     let mut next = (length as u64).div_ceil(PAGE);
-    let (mut run, mut word, mut rela) = (0u32, 0u32, 0u32);
     for object in objects {
         let [of_objects, of_runs, of_words, of_relas] = &mut tables;
-        let counts = [object.runs.len(), object.words.len(), object.relas.len()];
-        let [of_run, of_word, of_rela] = counts.map(|it| it as u32);
         of_objects.extend(object.address.to_ne_bytes());
-        add(of_objects, [run, of_run, word, of_word, rela, of_rela]);
+        let runs = [of_runs.len() / 16, object.runs.len()];
+        let words = [of_words.len() / 16, object.words.len()];
+        let relas = [of_relas.len() / RELA, object.relas.len()];
+        for [first, count] in [runs, words, relas] {
+            add(of_objects, [first as u32, count as u32]);
+        }
         add(of_objects, [object.lazy_words, object.dynamic, object.dynamic_words, 0]);
-        (run, word, rela) = (run + of_run, word + of_word, rela + of_rela);
         for (at, run) in &object.runs {
             let length = run.len() as u64 / PAGE;
             add(of_runs, [*at, length as u32, u32::try_from(next).ok()?, 0]);

@@ -213,22 +213,18 @@ fn fill(part: &Path, folder: &Path, records: &[Record]) -> io::Result<()> {
     let known: FxHashSet<&str> = all().map(|it| it.path.as_str()).collect();
     for path in all() {
         let place = in_files(part, &path.path);
-        match (&path.target, copied.get(&path.path)) {
-            (Some(target), _) if path.kind == Kind::Link => {
-                // What is packed is found in the folder.
-                let up = "../".repeat(path.path.matches('/').count() - 1);
-                let inside = target.strip_prefix('/').filter(|_| known.contains(target.as_str()));
-                let inside = inside.map(|target| up + target);
-                existing(symlink(inside.as_ref().unwrap_or(target), &place))?;
+        if let Some(target) = path.target.as_ref().filter(|_| path.kind == Kind::Link) {
+            // What is packed is found in the folder.
+            let up = "../".repeat(path.path.matches('/').count() - 1);
+            let inside = target.strip_prefix('/').filter(|_| known.contains(target.as_str()));
+            let inside = inside.map(|target| up + target);
+            existing(symlink(inside.as_ref().unwrap_or(target), &place))?;
+        } else if let Some(copy) = copied.get(&path.path) {
+            if path.is_executable() {
+                fs::set_permissions(copy, Permissions::from_mode(0o700))?;
             }
             // Copies with a second name are kept.
-            (_, Some(copy)) => {
-                if path.is_executable() {
-                    fs::set_permissions(copy, Permissions::from_mode(0o700))?;
-                }
-                existing(fs::hard_link(copy, &place))?;
-            }
-            (_, None) => {}
+            existing(fs::hard_link(copy, &place))?;
         }
     }
     for (path, names) in listed {
