@@ -161,8 +161,7 @@ impl Assumptions {
 
     /// Returns the environment of a start. If the formats that loaders read are detected, they are those of its loader;
     /// in secure-execution mode tunables do not count.
-    #[must_use]
-    pub fn environment_of(
+    pub(crate) fn environment_of(
         &self,
         environment: &Environment,
         facts: &LoaderFacts,
@@ -181,8 +180,7 @@ impl Assumptions {
     }
 
     /// Returns the choice for a start. In secure-execution mode tunables do not count.
-    #[must_use]
-    pub fn choice_of(&self, secure: bool) -> FactChoice {
+    pub(crate) fn choice_of(&self, secure: bool) -> FactChoice {
         let mut choice = self.choice.clone();
         if secure {
             choice.tunables.clear();

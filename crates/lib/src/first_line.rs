@@ -112,8 +112,7 @@ impl FirstLine {
 
     /// Returns the line with measured times; a start without a loader has none of it. An estimate of the start with
     /// an index keeps its factor.
-    #[must_use]
-    pub fn with_measured(self, loader: Loader, whole: Option<(u64, Option<u64>)>) -> Self {
+    pub(crate) fn with_measured(self, loader: Loader, whole: Option<(u64, Option<u64>)>) -> Self {
         let known = self.loader.map_or(0, |known| known.ns).max(1);
         let scaled = |ns: u64| (ns as f64 * loader.ns as f64 / known as f64) as u64;
         let indexed = match self.indexed {

@@ -73,8 +73,7 @@ pub fn follow(
 
 /// Predicts the start of a followed subject with a loader of another release: the same files and
 /// environment, the facts of that release. `None` if its facts are not known.
-#[must_use]
-pub fn follow_by_release(
+pub(crate) fn follow_by_release(
     assumed: &Assumptions,
     fs: &dyn FileSystem,
     closure: &Closure,

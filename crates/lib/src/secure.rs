@@ -18,8 +18,7 @@ const SET_GID: u32 = 0o2010;
 
 /// True if starting the file at `path` gives it more privileges than its caller has. `mode` is its
 /// `st_mode`; other facts are read only if they matter.
-#[must_use]
-pub fn is_started_secure(path: &Path, mode: u32) -> bool {
+pub(crate) fn is_started_secure(path: &Path, mode: u32) -> bool {
     (is_set_id(mode) && path.metadata().is_ok_and(|file| changes_id(&file)))
         || (user() != 0 && has_capabilities(path))
 }

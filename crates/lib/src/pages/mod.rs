@@ -40,8 +40,7 @@ const FOLDER: &str = "pages";
 pub const LIST: &str = "/etc/becalm/no-share-pages";
 
 /// Returns the folder of ready pages, which is made if it is missing; `None` without a place for it.
-#[must_use]
-pub fn folder() -> Option<PathBuf> {
+pub(crate) fn folder() -> Option<PathBuf> {
     folder::lasting(FOLDER).filter(|folder| text_of_switch(folder).is_some())
 }
 

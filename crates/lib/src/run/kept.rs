@@ -168,8 +168,7 @@ impl Place {
 }
 
 /// Returns a hash of the environment that an index is for, and of becalm's version.
-#[must_use]
-pub fn environment(store: &StorePrefixes) -> u64 {
+pub(crate) fn environment(store: &StorePrefixes) -> u64 {
     let mut hasher = FxHasher::default();
     (env!("CARGO_PKG_VERSION"), FORMAT).hash(&mut hasher);
     store.0.hash(&mut hasher);

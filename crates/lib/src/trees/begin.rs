@@ -93,8 +93,7 @@ fn is_used(command: &Path, arguments: &[OsString]) -> bool {
 }
 
 /// True if a file, or the directory of the link that names it, is on a network's file system.
-#[must_use]
-pub fn is_networked(path: &Path) -> bool {
+pub(crate) fn is_networked(path: &Path) -> bool {
     // Only file systems without a device have such numbers.
     let is_without_device =
         |path: &Path| path.metadata().is_ok_and(|facts| rustix::fs::major(facts.dev()) == 0);

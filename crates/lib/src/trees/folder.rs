@@ -12,7 +12,7 @@ use crate::index::trust::Rule;
 use crate::trees::is_slow;
 
 /// The variable with the folder.
-pub const VARIABLE: &str = "BECALM_CACHE";
+pub(crate) const VARIABLE: &str = "BECALM_CACHE";
 /// The variable with a folder in memory, which ends with the session.
 pub(super) const SESSION: &str = "XDG_RUNTIME_DIR";
 /// The ending of the name of the empty file that says that a pack was unpacked.
@@ -21,26 +21,22 @@ pub(super) const UNPACKED: &str = "pack";
 const ROOM: u64 = 512 << 20;
 
 /// Returns the folder, if there is one.
-#[must_use]
-pub fn existing() -> Option<PathBuf> {
+pub(crate) fn existing() -> Option<PathBuf> {
     places().into_iter().find(|place| is_usable(place))
 }
 
 /// Returns the folder; makes it in the first place that is local and has room.
-#[must_use]
-pub fn made() -> Option<PathBuf> {
+pub(crate) fn made() -> Option<PathBuf> {
     existing().or_else(|| places().into_iter().find(|place| make(place)))
 }
 
 /// Returns the folder, if there is one, that does not end with the session.
-#[must_use]
-pub fn existing_lasting() -> Option<PathBuf> {
+pub(crate) fn existing_lasting() -> Option<PathBuf> {
     lasting_places().into_iter().find(|place| is_usable(place))
 }
 
 /// Returns a folder in one that does not end with the session; makes both.
-#[must_use]
-pub fn lasting(name: &str) -> Option<PathBuf> {
+pub(crate) fn lasting(name: &str) -> Option<PathBuf> {
     let made = || lasting_places().into_iter().find(|place| make(place));
     own(&existing_lasting().or_else(made)?.join(name))
 }
@@ -52,8 +48,7 @@ fn lasting_places() -> Vec<PathBuf> {
 }
 
 /// Returns a directory of this user that nobody else can read or write, which is made if it is missing.
-#[must_use]
-pub fn own(folder: &Path) -> Option<PathBuf> {
+pub(crate) fn own(folder: &Path) -> Option<PathBuf> {
     // An existing one is as good.
     let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     is_usable(folder).then(|| folder.to_owned())
@@ -63,7 +58,7 @@ pub fn own(folder: &Path) -> Option<PathBuf> {
 ///
 /// # Errors
 /// Returns the first error, when all others are removed.
-pub fn clear(folder: &Path) -> io::Result<()> {
+pub(crate) fn clear(folder: &Path) -> io::Result<()> {
     let files = folder.read_dir().into_iter().flatten().flatten();
     let removed: Vec<_> = files.map(|file| fs::remove_file(file.path())).collect();
     let emptied = match fs::remove_dir(folder) {
@@ -74,8 +69,7 @@ pub fn clear(folder: &Path) -> io::Result<()> {
 }
 
 /// Returns the bytes that are free for this user.
-#[must_use]
-pub fn free(folder: &Path) -> u64 {
+pub(crate) fn free(folder: &Path) -> u64 {
     statvfs(folder).map_or(0, |it| it.f_bavail.saturating_mul(it.f_frsize))
 }
 

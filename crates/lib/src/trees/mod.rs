@@ -14,7 +14,7 @@ mod complete;
 mod copies;
 pub mod counts;
 mod door;
-pub mod folder;
+pub(crate) mod folder;
 mod learn;
 pub mod pack;
 pub mod packed;

@@ -278,8 +278,7 @@ impl Header {
     }
 
     /// Reads the header from the beginning of a record; `None` if it has none of this version.
-    #[must_use]
-    pub fn read(file: &mut File) -> Option<Self> {
+    pub(crate) fn read(file: &mut File) -> Option<Self> {
         records::first(file, MOST_HEADER).filter(Self::is_ours)
     }
 
@@ -301,8 +300,7 @@ impl Header {
 
 impl Record {
     /// Reads a record; `None` if it is damaged or of another version.
-    #[must_use]
-    pub fn read(file: File) -> Option<Self> {
+    pub(crate) fn read(file: File) -> Option<Self> {
         Self::parse(&records::whole(file, MOST_BYTES)?)
     }
 
