@@ -256,7 +256,6 @@ impl Door {
         // In this millisecond, paths of a table that is known may have been looked at before the program began.
         let since = look::now() + u64::from(known.is_some());
         let made = known.is_none().then(|| self.make(&command, process)).flatten();
-        let known = known.and_then(|at| self.tables.get(at));
         let shared = known.or(made.as_ref().map(|(shared, ..)| shared))?;
         let Given { file, table, changes, .. } = &shared.given;
         table.join(since);
@@ -269,18 +268,17 @@ impl Door {
         Some(())
     }
 
-    /// Returns the number of the table from a pack with the most directories: a program that the pack does not know
-    /// may look for libraries in the tree.
-    fn any_told(&self) -> Option<usize> {
-        let told = self.tables.iter().enumerate();
-        let told = told.filter(|(_, it)| it.given.pack.is_some() && it.is_open(true));
-        told.max_by_key(|(_, it)| it.given.directories.len()).map(|(at, _)| at)
+    /// Returns the table from a pack with the most directories: a program that the pack does not know may look for
+    /// libraries in the tree.
+    fn any_told(&self) -> Option<&Shared> {
+        let told = self.tables.iter().filter(|it| it.given.pack.is_some() && it.is_open(true));
+        told.max_by_key(|it| it.given.directories.len())
     }
 
-    /// Returns the number of the table that a command can use.
-    fn known(&self, command: &Path) -> Option<usize> {
+    /// Returns the table that a command can use.
+    fn known(&self, command: &Path) -> Option<&Shared> {
         let lasts = self.pack.is_some();
-        self.tables.iter().position(|it| it.command == command && it.is_open(lasts))
+        self.tables.iter().find(|it| it.command == command && it.is_open(lasts))
     }
 
     /// Makes the tables of a command and of the programs that it starts, from a pack: a program does not wait
