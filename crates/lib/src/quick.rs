@@ -75,7 +75,7 @@ fn file(command: &Path, indexed: &Indexed) -> Option<Vec<u8>> {
     ((program.dev(), program.ino()) == (real.dev(), real.ino())).then_some(())?;
     let index = indexed.index.path.clone();
     let platforms = platforms::dir_of(&index);
-    let variables = indexed.variables(false, None, false);
+    let variables = indexed.variables(false, &[], false);
     let [audit, tunables] = variables.as_slice() else { return None };
     let is_by_platform = Path::new(audit.value.as_ref()?).starts_with(&platforms);
     let becalm = Path::new("/proc/self/exe");

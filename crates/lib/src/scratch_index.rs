@@ -47,7 +47,7 @@ impl ScratchIndex {
         };
         make::index(&options, &Silent)?;
         let indexed = by_own(file::open(&output)?, &program)?;
-        Ok(Self { variables: indexed.variables(false, None, false), _folder: folder })
+        Ok(Self { variables: indexed.variables(false, &[], false), _folder: folder })
     }
 
     /// Returns the environment of this process with the index.

@@ -85,8 +85,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitStatus> {
             let pages = args.share_pages.then(|| pages::begin(&indexed)).flatten();
             let switches: Vec<String> =
                 learn.into_iter().chain(offer.and_then(Offer::accept)).chain(pages).collect();
-            let switches = (!switches.is_empty()).then(|| switches.join(","));
-            variables = indexed.variables(args.no_bind, switches.as_deref(), args.only);
+            variables = indexed.variables(args.no_bind, &switches, args.only);
             // execve closes the descriptor without a call of its own.
             std::mem::forget(indexed);
         }

@@ -66,7 +66,8 @@ pub(crate) struct Start {
 /// # Errors
 /// Returns an error if there is no such command.
 pub(crate) fn start(args: &RunArgs, name: &OsStr, pack: Option<Pack>) -> Result<Start> {
-    let (path, found) = found(name, pack)?;
+    let found = found(name, pack)?;
+    let path = found.path.clone();
     let silent = pack.and_then(|pack| pack.silent_tree(&path));
     let is_silent = silent.is_some();
     let pack = pack.map(|pack| if is_silent { pack } else { pack.of_start(&path) });
@@ -92,15 +93,14 @@ pub(crate) fn start(args: &RunArgs, name: &OsStr, pack: Option<Pack>) -> Result<
     Ok(Start { path, found, pack, is_told, is_silent })
 }
 
-fn found(name: &OsStr, pack: Option<Pack>) -> Result<(PathBuf, Found)> {
-    let found = program::find(name).map(|found| (found.path.clone(), found));
-    found.or_else(|error| {
+fn found(name: &OsStr, pack: Option<Pack>) -> Result<Found> {
+    program::find(name).or_else(|error| {
         // The tree may be gone.
         let never = pack.filter(|it| it.check == Check::Never);
         let dirs = env::var_os("PATH").unwrap_or_default();
         let mut paths = env::split_paths(&dirs).map(|dir| dir.join(name));
         let known = paths.find(|path| never.is_some_and(|it| it.program(path).is_some()));
-        known.map(|path| (path.clone(), Found::unopened(path))).ok_or(error)
+        known.map(Found::unopened).ok_or(error)
     })
 }
 

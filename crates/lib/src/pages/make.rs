@@ -82,7 +82,7 @@ fn made(indexed: &Indexed) -> io::Result<Option<(Start, Vec<Chosen>)>> {
 /// Returns the command of a start with the index, with an environment that is longer by so many bytes.
 fn command(indexed: &Indexed, longer: usize) -> Command {
     let mut command = Command::new(&indexed.real);
-    for variable in indexed.variables(false, None, false) {
+    for variable in indexed.variables(false, &[], false) {
         if let Some(value) = variable.value.filter(|_| variable.name != SWITCHES) {
             command.env(variable.name, value);
         }

@@ -282,10 +282,8 @@ fn closure(os: &OsFs, program: &Path, environment: &Environment) -> Result<Closu
 /// Returns the needs of a program that is in no index; the default if its start cannot be followed.
 pub fn need(program: &Program) -> Known {
     let os = OsFs::new();
-    let Ok(closure) = closure(&os, &program.real, &environment_of_process()) else {
-        return Known::default();
-    };
-    tls::of_closure(&closure, &os.symbols()).into()
+    let closure = closure(&os, &program.real, &environment_of_process());
+    closure.map_or_else(|_| Known::default(), |it| tls::of_closure(&it, &os.symbols()).into())
 }
 
 /// Returns the static TLS of a session: [`tls::SESSION`], or more if the libraries that this

@@ -82,13 +82,14 @@ pub struct Indexed {
 
 impl Indexed {
     /// Returns the variables to set, including their contents in this process's environment.
-    /// `no_bind` leaves symbol bindings, and file lookups, to the loader; `learn` is the switch of a
-    /// start that is learned ([`crate::ahead::begin`]). With `only`, programs that the program starts
-    /// get this process's environment.
+    /// `no_bind` leaves symbol bindings, and file lookups, to the loader; `switches` are those of a
+    /// start that is learned ([`crate::ahead::begin`]), is told results or has ready pages. With `only`, programs that
+    /// the program starts get this process's environment.
     #[must_use]
-    pub fn variables(&self, no_bind: bool, learn: Option<&str>, only: bool) -> Vec<Variable> {
-        let lookups = no_bind.then_some(NO_BIND).or(self.has_paths.then_some(PATHS));
-        let switches: Vec<&str> = lookups.into_iter().chain(learn).collect();
+    pub fn variables(&self, no_bind: bool, switches: &[String], only: bool) -> Vec<Variable> {
+        let own = no_bind.then_some(NO_BIND).or(self.has_paths.then_some(PATHS));
+        let switches = own.into_iter().chain(switches.iter().map(String::as_str));
+        let switches: Vec<&str> = switches.collect();
         let settings = Settings {
             module: platforms::audit_path(&self.index.path, self.index.index.target()),
             static_tls: if only { self.static_tls } else { self.static_tls.max(tls::SESSION) },
