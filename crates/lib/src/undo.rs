@@ -100,6 +100,7 @@ pub fn undo(paths: &[PathBuf], options: &Options, progress: &dyn Progress) -> Re
     let mut found = find(paths);
     let mut editor = Editor::new(options.writing, progress);
     editor.dry_run = options.dry_run;
+    editor.if_full = (!options.writing.in_place).then_some("undo --in-place needs no room");
     if !options.dry_run {
         editor.clean(&found.littered);
     }

@@ -4,6 +4,7 @@
 pub(crate) mod making;
 pub(crate) mod removing;
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -129,6 +130,8 @@ pub(crate) struct Editor<'a> {
     first_wait: OnceLock<Instant>,
     /// True if nothing is written: the outcome of a file has the length that it would have.
     pub(crate) dry_run: bool,
+    /// Advice for the user if a file does not fit on the disk.
+    pub(crate) if_full: Option<&'static str>,
     progress: &'a dyn Progress,
 }
 
@@ -137,7 +140,16 @@ impl<'a> Editor<'a> {
     pub(crate) fn new(options: WriteOptions, progress: &'a dyn Progress) -> Self {
         progress.begin_writing();
         let (writer, first_wait) = (Writer::new(options), OnceLock::new());
-        Self { writer, first_wait, dry_run: false, progress }
+        Self { writer, first_wait, dry_run: false, if_full: None, progress }
+    }
+
+    /// Returns the reason why a file was not written.
+    fn refused(&self, error: &WriteError, path: &Path) -> String {
+        let reason = reason(error, path);
+        match self.if_full {
+            Some(advice) if is_full(error) => format!("{reason}; {advice}"),
+            _ => reason,
+        }
     }
 
     /// Returns the writer, for new files.
@@ -217,7 +229,7 @@ impl<'a> Editor<'a> {
     ) -> Ready {
         let refused = |path: &Path, error: &WriteError| Changed {
             is_busy: is_busy(error),
-            ..Changed::refused(path, reason(error, path))
+            ..Changed::refused(path, self.refused(error, path))
         };
         let file = match self.dry_run {
             true => self.writer.open_to_read(path),
@@ -268,7 +280,7 @@ impl<'a> Editor<'a> {
                 let mut outcome = Outcome::Written { old_length, new_length };
                 let is_unsafe = result.as_ref().is_err_and(WriteError::is_changed);
                 if let Err(error) = result {
-                    let why = reason(&error, &path);
+                    let why = self.refused(&error, &path);
                     match is_unsafe {
                         true => warnings.push(why),
                         false => outcome = Outcome::refused(why),
@@ -323,6 +335,13 @@ pub(crate) fn revert(reader: &Reader) -> Result<Proposal, RewriteError> {
         Err(RewriteError::NothingToUndo) => Ok((None, Vec::new())),
         patch => Ok((Some(patch?), Vec::new())),
     }
+}
+
+/// True if the disk or the user's quota is full.
+fn is_full(error: &WriteError) -> bool {
+    anyhow::Chain::new(error)
+        .filter_map(|cause| cause.downcast_ref::<std::io::Error>())
+        .any(|it| matches!(it.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
 }
 
 /// Describes the reason why a file was not written, without its path.
