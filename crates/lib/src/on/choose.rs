@@ -67,9 +67,14 @@ pub struct Trials {
 }
 
 /// Returns the named programs, or why they cannot be switched on.
-pub(super) fn named(names: &[OsString]) -> Vec<Result<Program>> {
+pub(super) fn named(names: &[OsString], bin: &Path) -> Vec<Result<Program>> {
+    let dirs = path_dirs(bin);
     let of_name = |name: &OsString| {
-        let path = std::path::absolute(program::find(name)?.path)?;
+        let path = match name.to_str() {
+            Some(text) if text.contains('/') => std::path::absolute(name).ok(),
+            _ => dirs.iter().map(|dir| dir.join(name)).find(|path| is_executable(path)),
+        };
+        let path = path.with_context(|| program::not_found(name))?;
         let not_fit = |why| anyhow!("{}: {why}", name.to_string_lossy());
         fit(&path).map_err(not_fit)?;
         let real = path.canonicalize().with_context(at(&path))?;

@@ -131,7 +131,7 @@ pub fn plan(options: &Options, progress: &dyn Progress) -> Result<Plan> {
         chosen
     } else {
         let mut fit = Vec::new();
-        for named in choose::named(&options.programs) {
+        for named in choose::named(&options.programs, &folder.bin()) {
             match named {
                 Ok(program) => fit.push(program),
                 Err(error) => problems.push(words_of_chain(error.as_ref())),

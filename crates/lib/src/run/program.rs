@@ -98,7 +98,12 @@ pub fn find(name: &OsStr) -> Result<Found> {
         .filter(|dir| !dir.ends_with(LINKS))
         .map(in_dir)
         .find_map(program_at)
-        .with_context(|| format!("{}: command not found", name.to_string_lossy()))
+        .with_context(|| not_found(name))
+}
+
+/// Returns what is said of a command that no directory of `PATH` has.
+pub(crate) fn not_found(name: &OsStr) -> String {
+    format!("{}: command not found", name.to_string_lossy())
 }
 
 /// Returns `PATH`, or the directories that are searched without it.
