@@ -1,18 +1,16 @@
 //! Reads the programs of a traced run and the packages that they searched (`becalm index --paths-from`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::Result;
 use becalm_core::index::build::is_in_package;
 use becalm_host::path_table::{Packages, PathStore};
 use bstr::{BStr, BString, ByteSlice};
 
-use crate::index::error::damaged;
 use crate::index::make::Traced;
-use crate::json::{self, ReadError};
-use crate::path::{at, path_bytes, path_of};
+use crate::json;
+use crate::path::{path_bytes, path_of};
 use crate::trace::report::Report;
 
 /// Reads a record of `becalm trace --json`. In a named store every directory is a package;
@@ -21,14 +19,7 @@ use crate::trace::report::Report;
 /// # Errors
 /// Returns an error if the file cannot be read or is not such a record.
 pub fn read(path: &Path, named: &[PathBuf]) -> Result<Traced> {
-    let bytes = fs::read(path).with_context(at(path))?;
-    let record = json::read(&bytes).map_err(|error| match error {
-        ReadError::Schema(_) => {
-            anyhow!("{}: no record of becalm trace --json", path.display())
-        }
-        error => damaged(path)(error).into(),
-    })?;
-    Ok(searched(&record, named))
+    Ok(searched(&json::read_file(path, "becalm trace --json")?, named))
 }
 
 /// Returns the programs of a record, and the directories that they searched.
