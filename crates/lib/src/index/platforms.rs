@@ -79,6 +79,17 @@ fn is_link_to(link: &Path, index: &Path) -> bool {
     fs::read_link(link).is_ok_and(|there| there == goal)
 }
 
+/// Returns the links and the files of the directory beside an index that are not as [`make`] makes them.
+fn missing(index: &Path, platforms: &Platforms, module: &[u8]) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let dir = dir_of(index);
+    let below = |names: &[&str]| names.iter().map(|name| dir.join(name)).collect::<Vec<_>>();
+    let (mut links, mut files) = (below(platforms.own), below(platforms.siblings));
+    links.retain(|link| !is_link_to(link, index));
+    // Another becalm may use an existing file, so an equal one stays.
+    files.retain(|file| !fs::read(file).is_ok_and(|there| there == module));
+    (links, files)
+}
+
 /// The state of the directory beside an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -95,14 +106,9 @@ pub enum State {
 /// Examines the directory beside an index.
 pub fn state(index: &Path, target: Target) -> State {
     let Some(platforms) = of(target) else { return State::Whole };
-    let dir = dir_of(index);
     let module = declining::module(platforms.sibling);
-    let is_module = |name| fs::read(dir.join(name)).is_ok_and(|there| there == module);
-    let is_whole = || {
-        platforms.own.iter().all(|name| is_link_to(&dir.join(name), index))
-            && platforms.siblings.iter().all(is_module)
-    };
-    match dir.symlink_metadata() {
+    let is_whole = || missing(index, platforms, &module) == (Vec::new(), Vec::new());
+    match dir_of(index).symlink_metadata() {
         Err(_) => State::Missing,
         Ok(_) if !leads_to(index, platforms) => State::Astray,
         Ok(facts) if !is_unfinished(facts.mode()) && is_whole() => State::Whole,
@@ -124,22 +130,11 @@ pub fn make(writer: &Writer, index: &Path, target: Target) -> Result<()> {
     }
     writer.make_dir(&dir)?;
     let goal = Path::new("..").join(index.file_name().unwrap_or_default());
-    for name in platforms.own {
-        let link = dir.join(name);
-        if !is_link_to(&link, index) {
-            // An entry is replaced at once, so a program that starts meanwhile finds the old or the new
-            // one.
-            writer.replace_link(&link, &goal)?;
-        }
-    }
     let module = declining::module(platforms.sibling);
-    for name in platforms.siblings {
-        let file = dir.join(name);
-        // An existing file may be in use by another becalm.
-        if !fs::read(&file).is_ok_and(|there| there == module) {
-            writer.replace(&file, &module, 0o644)?;
-        }
-    }
+    let (links, files) = missing(index, platforms, &module);
+    // An entry is replaced at once, so a program that starts meanwhile finds the old or the new one.
+    links.iter().try_for_each(|link| writer.replace_link(link, &goal))?;
+    files.iter().try_for_each(|file| writer.replace(file, &module, 0o644))?;
     // Last, because `audit_path` uses only a settled directory.
     writer.settle_dir(&dir)?;
     Ok(())
