@@ -18,12 +18,10 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail, ensure};
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
 pub use self::choose::{NotChosen, Trials};
 use self::folder::{Folder, missing_dirs};
-use self::fresh::Known;
 use self::launchers::Launchers;
 pub use self::shells::PathFile;
 use crate::json;
@@ -198,10 +196,7 @@ pub fn programs(system: bool) -> Result<Vec<Program>> {
 pub fn switched_on(system: bool) -> Result<Vec<Program>> {
     let folder = folder_of(system)?;
     let mut programs = folder.record()?.programs;
-    let known = Known::of(&folder);
-    programs.par_iter_mut().for_each(|program| {
-        program.fresh = Some(known.as_ref().is_some_and(|known| known.is_fresh(program)));
-    });
+    fresh::examine(&folder, &mut programs);
     Ok(programs)
 }
 
