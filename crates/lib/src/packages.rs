@@ -16,11 +16,9 @@ const LOCAL: [&str; 3] = ["/usr/local", "/opt", "/home"];
 #[must_use]
 pub fn owner_of(file: &Path) -> Option<&'static str> {
     let real = file.canonicalize().ok()?;
-    if real.starts_with("/nix/store") {
-        return Some("Nix");
-    }
-    if real.starts_with("/gnu/store") {
-        return Some("Guix");
+    let mut stores = [("/nix/store", "Nix"), ("/gnu/store", "Guix")].into_iter();
+    if let Some((_, manager)) = stores.find(|(store, _)| real.starts_with(store)) {
+        return Some(manager);
     }
     if LOCAL.iter().any(|dir| real.starts_with(dir)) {
         return None;

@@ -87,11 +87,9 @@ fn conclusion(text: &mut String, report: &Report) {
         let ahead = "becalm run also looks up files on the network ahead, and reads copies of them";
         lines.push(("its imports", ahead.to_owned()));
     }
-    if let Some(program) = advice.best(Scope::Program) {
-        lines.push(("in this file", program.command.clone()));
-    }
-    if let Some(closure) = advice.best(Scope::Closure) {
-        lines.push(("with its libraries", closure.command.clone()));
+    let in_files = [("in this file", Scope::Program), ("with its libraries", Scope::Closure)];
+    for (what, scope) in in_files {
+        lines.extend(advice.best(scope).map(|choice| (what, choice.command.clone())));
     }
     if lines.is_empty() {
         return;

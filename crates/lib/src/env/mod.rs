@@ -200,7 +200,11 @@ pub fn stores(index: &Path) -> Result<Vec<BString>> {
 /// Returns the path of the named index; otherwise that of this session if it is removed, or the
 /// default one.
 fn path_of(options: &Options) -> Result<PathBuf> {
-    let of_session = || options.undo.then(index_of_session).flatten();
+    // The first index of this session.
+    let of_session = || {
+        let list = env::var_os(AUDIT).filter(|_| options.undo);
+        variables::indexes(list.as_deref(), None).into_iter().next()
+    };
     let path = options.index.clone().or_else(of_session).or_else(places::found);
     let own = places::own();
     let path = path.or_else(|| own.clone().filter(|_| options.undo));
@@ -231,11 +235,6 @@ fn not_for_all(index: &Path, why: &Untrusted) -> anyhow::Error {
 /// Returns the error for text that cannot be in a line for a shell or tool.
 fn no_text(what: std::fmt::Arguments<'_>) -> anyhow::Error {
     anyhow!("{what} cannot be written for a shell or tool: not UTF-8, or with a control character")
-}
-
-/// Returns the first index of this session.
-fn index_of_session() -> Option<PathBuf> {
-    variables::indexes(env::var_os(AUDIT).as_deref(), None).into_iter().next()
 }
 
 /// Returns the programs of the index that do not fit a session with this static TLS. A module cannot

@@ -200,20 +200,18 @@ impl Verified {
         for bound in &index.bound.programs {
             let program = path_of(bound.path.as_ref());
             let known = index.programs.iter().find(|known| known.path == bound.path);
-            let environment = bound.variables.environment();
             let static_tls = known.map_or(0, |known| known.static_tls);
-            let mut problem =
-                |reason: String| problems.push(Problem::new(bound.path.clone(), reason));
             let mode = program.metadata().map_or(0, |facts| facts.mode());
             if is_started_secure(&program, mode) {
-                problem("--load: runs with other rights, so no audit module is loaded".to_owned());
+                let reason = "--load: runs with other rights, so no audit module is loaded";
+                problems.push(Problem::new(bound.path.clone(), reason));
                 continue;
             }
             // LD_BIND_NOW, which makes the two starts alike, ends such a program.
             if bound.undefined_function {
                 continue;
             }
-            match slots::compare(&program, &place, &environment, static_tls) {
+            match slots::compare(&program, &place, &bound.variables.environment(), static_tls) {
                 Ok(slots) => {
                     all.programs += 1;
                     all.slots += slots.compared;
@@ -230,7 +228,9 @@ impl Verified {
                     self.differences.extend(left);
                     self.differences.extend(slots.differences.into_iter().map(slot));
                 }
-                Err(reason) => problem(format!("--load: {reason}")),
+                Err(reason) => {
+                    problems.push(Problem::new(bound.path.clone(), format!("--load: {reason}")));
+                }
             }
         }
         self.slots = Some(all);
