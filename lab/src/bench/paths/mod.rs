@@ -15,8 +15,6 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use becalm_host::bench::{Options, Rounds, Variant};
-use becalm_host::trace;
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
@@ -281,7 +279,7 @@ impl Bench {
             row["slow_s"] = self.slow(work, &line, delay, &variants(true))?;
         }
         if let Some(rounds) = args.local {
-            row["local_s"] = self.local(&line, &variants(false), rounds)?;
+            row["local_s"] = Self::local(work, &line, &variants(false), rounds)?;
         }
         Ok(row)
     }
@@ -298,8 +296,7 @@ impl Bench {
         let before = self.slow_line(delay, &[self.store(), self.folder.join("merged")])?;
         for (name, variables) in variants {
             let mut command = Command::new(&before[0]);
-            command.args(&before[1..]).arg("env").args(plain_environment());
-            command.args(variables.iter().map(|(name, value)| format!("{name}={value}")));
+            command.args(&before[1..]).args(environment(variables));
             // The time of the program alone.
             command.args(["sh", "-c", "date +%s.%N; \"$@\" >/dev/null 2>&1; date +%s.%N", "sh"]);
             command.args(line).stdin(std::process::Stdio::null());
@@ -317,28 +314,18 @@ impl Bench {
 
     /// Seconds of each variant, in rounds.
     fn local(
-        &self,
+        work: &Work,
         line: &[String],
         variants: &[(&str, Variables)],
         rounds: usize,
     ) -> Result<serde_json::Value> {
-        let environment = plain_environment();
-        let environment = environment.iter().filter_map(|text| text.split_once('='));
-        let variant = |(name, variables): &(&str, Variables)| {
-            let mut command = trace::Command::new(&line[0], line[1..].iter().map(Into::into));
-            let own = environment.clone().map(|(name, value)| (name.into(), value.into()));
-            let more = variables.iter().map(|(name, value)| (name.into(), value.into()));
-            command.env = Some(own.chain(more).collect());
-            Variant { name: (*name).to_owned(), command, enter: None }
-        };
-        let variants: Vec<Variant> = variants.iter().map(variant).collect();
-        let options = Options { rounds: Rounds::Exactly(rounds), ..Options::default() };
-        let measured = becalm_host::bench::measure(&variants, &options, &mut |_, _| ())?.variants;
-        let seconds = measured.iter().filter(|timed| !timed.control).map(|timed| {
-            let runs = timed.runs.iter().map(|run| run.wall_ns as f64 / 1e9);
-            (timed.name.clone(), runs.collect::<Vec<_>>())
+        let arguments: Vec<&str> = line[1..].iter().map(String::as_str).collect();
+        let variants = variants.iter().map(|(name, variables)| {
+            let before = environment(variables);
+            let before: Vec<&str> = before.iter().map(String::as_str).collect();
+            calm::variant(name, &before, (Path::new(&line[0]), &arguments), &[])
         });
-        Ok(json!(seconds.collect::<BTreeMap<_, _>>()))
+        Ok(json!(calm::measure(work.name, &variants.collect::<Vec<_>>(), rounds)?))
     }
 
     fn plain(&self, program: &str) -> Command {
@@ -360,6 +347,12 @@ impl Bench {
         let text = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
         Ok((counted(&text), said))
     }
+}
+
+/// The words that start a program with these variables and the plain ones alone.
+fn environment(variables: &Variables) -> Vec<String> {
+    let words = ["/usr/bin/env", "-i"].map(str::to_owned).into_iter().chain(plain_environment());
+    words.chain(variables.iter().map(|(name, value)| format!("{name}={value}"))).collect()
 }
 
 fn plain_environment() -> Vec<String> {
