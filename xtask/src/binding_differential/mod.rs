@@ -21,7 +21,7 @@ use becalm_core::loader::is_of_c_library;
 use crate::differential::candidates::{self, Object, Place, Selection};
 use crate::differential::verdicts;
 use crate::tally::{Column, Tally};
-use trial::{Trial, Verdict, has_capabilities};
+use trial::{Trial, has_capabilities};
 
 /// The counts of a place and group, and of them those of [`compare`]: slots that got the address of a
 /// symbol, or its absence; those that got the result of a resolver, equal ones for equal resolvers; TLS
@@ -77,12 +77,24 @@ pub fn run(options: &Options) -> Result<bool> {
             trials.push(Trial { place, object, recorder, env: &[] });
         }
     }
-    let verdicts = verdicts(&trials, Trial::run);
     let (mut tally, mut not_run) = (Tally::default(), BTreeMap::new());
-    for (trial, verdict) in trials.iter().zip(&verdicts) {
-        add(&mut tally, trial, verdict);
-        if let Verdict::NotRun(reason) = verdict {
-            *not_run.entry(reason).or_insert(0_usize) += 1;
+    for (trial, verdict) in trials.iter().zip(verdicts(&trials, Trial::run)) {
+        let (place, object) = (&trial.place.label, trial.object);
+        let libc = verdict.as_ref().map_or("unknown", |verdict| &verdict.libc);
+        let counts = tally.group(place, format!("{} {libc}", object.machine));
+        counts.add("programs", 1);
+        match verdict {
+            Ok(verdict) => {
+                counts.merge(&verdict.compared);
+                counts.add("failed", usize::from(verdict.fails));
+                counts.add("differ", usize::from(!verdict.differences.is_empty()));
+                let name = format!("{place}: {}", object.path.display());
+                verdict.differences.into_iter().for_each(|what| tally.differs(name.clone(), what));
+            }
+            Err(error) => {
+                counts.add("not_run", 1);
+                *not_run.entry(format!("{error:#}")).or_insert(0_usize) += 1;
+            }
         }
     }
     print!("{}", tally.text((42, 11), &COLUMNS));
@@ -91,29 +103,6 @@ pub fn run(options: &Options) -> Result<bool> {
     }
     println!("{} differences", tally.differences());
     Ok(tally.differences() == 0 && not_run.is_empty())
-}
-
-/// Adds the verdict of one program.
-fn add(tally: &mut Tally, trial: &Trial<'_>, verdict: &Verdict) {
-    let libc = match verdict {
-        Verdict::Recorded { libc, .. } | Verdict::Failed { libc } => libc,
-        Verdict::NotRun(_) => "unknown",
-    };
-    let (place, object) = (&trial.place.label, trial.object);
-    let counts = tally.group(place, format!("{} {libc}", object.machine));
-    counts.add("programs", 1);
-    match verdict {
-        Verdict::Recorded { compared, differences, .. } => {
-            counts.merge(compared);
-            counts.add("differ", usize::from(!differences.is_empty()));
-            counts.add("differences", differences.len());
-            for what in differences {
-                tally.differs(format!("{place}: {}", object.path.display()), what.clone());
-            }
-        }
-        Verdict::Failed { .. } => counts.add("failed", 1),
-        Verdict::NotRun(_) => counts.add("not_run", 1),
-    }
 }
 
 /// Returns the programs of a place that the recorder can stop.

@@ -55,13 +55,12 @@ pub(crate) struct Prediction {
 }
 
 /// The result of a trial.
-pub(crate) enum Verdict {
-    /// The start was recorded.
-    Recorded { libc: String, compared: Counts, differences: Vec<String> },
+pub(crate) struct Verdict {
+    pub(crate) libc: String,
+    pub(crate) compared: Counts,
+    pub(crate) differences: Vec<String>,
     /// The start was predicted to fail, and did.
-    Failed { libc: String },
-    /// The start was not compared, for this reason.
-    NotRun(String),
+    pub(crate) fails: bool,
 }
 
 impl Prediction {
@@ -87,9 +86,8 @@ impl Prediction {
 
 impl Trial<'_> {
     /// Predicts and starts the program, and compares.
-    pub(super) fn run(&self) -> Verdict {
-        let verdict = self.predict().and_then(|prediction| self.verdict(&prediction));
-        verdict.unwrap_or_else(|error| Verdict::NotRun(format!("{error:#}")))
+    pub(super) fn run(&self) -> Result<Verdict> {
+        self.verdict(&self.predict()?)
     }
 
     /// Predicts the bindings of a start that binds everything at once.
@@ -111,20 +109,16 @@ impl Trial<'_> {
 
     /// Starts and compares.
     pub(crate) fn verdict(&self, prediction: &Prediction) -> Result<Verdict> {
-        let libc = prediction.libc.to_string();
-        let recorded = self.record(prediction)?;
-        Ok(match (recorded, prediction.fails()) {
-            (None, true) => Verdict::Failed { libc },
-            (recorded, fails) => {
-                let unlike = match recorded {
-                    None => Some("it ends before it is relocated".to_owned()),
-                    Some(_) => fails.then(|| "it starts, although something is missing".to_owned()),
-                };
-                let Outcome { compared, mut differences } = recorded.unwrap_or_default();
-                differences.extend(unlike);
-                Verdict::Recorded { libc, compared, differences }
-            }
-        })
+        let (recorded, fails) = (self.record(prediction)?, prediction.fails());
+        let unlike = match (&recorded, fails) {
+            (None, false) => Some("it ends before it is relocated".to_owned()),
+            (Some(_), true) => Some("it starts, although something is missing".to_owned()),
+            _ => None,
+        };
+        let fails = fails && recorded.is_none();
+        let Outcome { compared, mut differences } = recorded.unwrap_or_default();
+        differences.extend(unlike);
+        Ok(Verdict { libc: prediction.libc.to_string(), compared, differences, fails })
     }
 
     /// Records the start and compares it with the prediction; returns `None` if the start ends

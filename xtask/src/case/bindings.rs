@@ -8,7 +8,7 @@ use bstr::BString;
 
 use super::{Bind, Case};
 use crate::binding_differential::recorder;
-use crate::binding_differential::trial::{Prediction, Trial, Verdict};
+use crate::binding_differential::trial::{Prediction, Trial};
 use crate::differential::candidates::Place;
 
 /// Returns the faults, one line each.
@@ -25,14 +25,10 @@ pub(super) fn compare(case: &Case, scratch: &Path, out: &Path) -> Result<Vec<Str
     let mut wrong: Vec<String> =
         case.description.binds.iter().filter_map(|bind| unmet(bind, &prediction, out)).collect();
     wrong.extend(undefined(case, &prediction));
-    match trial.verdict(&prediction)? {
-        Verdict::Recorded { differences, .. } => wrong.extend(differences),
-        Verdict::Failed { .. } if case.description.undefined.is_empty() => {
-            wrong.push("the start fails".to_owned());
-        }
-        Verdict::Failed { .. } => {}
-        Verdict::NotRun(reason) => wrong.push(reason),
-    }
+    let verdict = trial.verdict(&prediction)?;
+    wrong.extend(verdict.differences);
+    let is_unexpected = verdict.fails && case.description.undefined.is_empty();
+    wrong.extend(is_unexpected.then(|| "the start fails".to_owned()));
     Ok(wrong)
 }
 
