@@ -1,8 +1,8 @@
-//! A kind of edit, and the check that a file has the result of its edits.
+//! The kinds of edit for each file, and the check that a file has the result of its edits.
 
 use becalm_core::edit::{Edit, RunPathKind};
 use becalm_core::elf;
-use bstr::ByteSlice;
+use bstr::{BStr, BString, ByteSlice};
 use object::elf::DF_1_NODEFLIB;
 
 /// A name and its edits.
@@ -40,4 +40,73 @@ pub(super) fn missing(view: &elf::ObjectView, edits: &[Edit]) -> Option<String> 
         };
         (!has_result).then(|| format!("{edit:?}"))
     })
+}
+
+/// Returns the kinds that are possible for a file. A needed string is replaced by the path that the
+/// loader found for it.
+pub(super) fn of(original: &[u8], found: &dyn Fn(&[u8]) -> Option<BString>) -> Vec<Kind> {
+    let kind = |name, edits| Kind { name, edits, same_set: true };
+    let note = Edit::ResolutionNote(Some(descriptor()));
+    let mut kinds = vec![kind("note", vec![note.clone()])];
+    let Ok(view) = elf::parse(original) else { return kinds };
+    let Some(dynamic) = &view.dynamic else { return kinds };
+    let old = dynamic.run_path();
+    let run_path = |kind| {
+        let old = old.map(|old| format!("{old}:")).unwrap_or_default();
+        let value = format!("{old}/becalm/trial/of/a/run/path:/becalm/trial/of/another");
+        Edit::RunPath { kind, value: Some(value.into()) }
+    };
+    let replace: Vec<Edit> = view
+        .needed()
+        .filter(|name| !name.is_empty() && !name.contains(&b'/'))
+        // Under another name the loader would load itself again.
+        .filter(|name| !name.starts_with(b"ld-linux") && !name.starts_with(b"ld."))
+        .filter(|name| !name.starts_with(b"ld64."))
+        .map(|name| Edit::ReplaceNeeded { from: name.to_owned(), to: path_of(name, found) })
+        .collect();
+    kinds.push(kind("run-path", vec![run_path(RunPathKind::Keep)]));
+    kinds.push(Kind {
+        name: "rpath",
+        edits: vec![run_path(RunPathKind::Rpath)],
+        same_set: dynamic.runpath.is_none(),
+    });
+    if old.is_some() {
+        let none = Edit::RunPath { kind: RunPathKind::Keep, value: None };
+        kinds.push(Kind { name: "no-run-path", edits: vec![none], same_set: false });
+    }
+    kinds.push(kind("needed", replace.clone()));
+    let added = Edit::AddNeeded("libtrial-of-becalm.so.1".into());
+    kinds.push(Kind { name: "add-needed", edits: vec![added], same_set: false });
+    if let Some(first) = view.needed().next() {
+        let removed = Edit::RemoveNeeded(first.to_owned());
+        kinds.push(Kind { name: "remove-needed", edits: vec![removed], same_set: false });
+    }
+    kinds.push(kind("audit", vec![Edit::Audit(Some("/becalm/trial/audit.so".into()))]));
+    kinds.push(kind("soname", vec![Edit::Soname("libbecalm-trial.so.0".into())]));
+    // Both numbers are valid: System V and Linux.
+    let os_abi = if view.ident.os_abi == 0 { 3 } else { 0 };
+    kinds.push(kind("fields", vec![Edit::OsAbi(os_abi), Edit::DebugTag]));
+    if let Some(interpreter) = &view.interpreter {
+        let longer = format!("/becalm-trial/..{interpreter}");
+        kinds.push(kind("interpreter", vec![Edit::Interpreter(longer.into())]));
+    }
+    let mut all = vec![note, run_path(RunPathKind::Keep)];
+    all.extend(replace);
+    kinds.push(kind("everything", all));
+    kinds
+}
+
+fn path_of(name: &[u8], found: &dyn Fn(&[u8]) -> Option<BString>) -> BString {
+    found(name).unwrap_or_else(|| format!("/becalm/trial/{}", BStr::new(name)).into())
+}
+
+/// Returns a note's descriptor as the note strategy writes it.
+fn descriptor() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for index in 0..12 {
+        bytes.extend(format!("libtrial{index}.so.1\0").as_bytes());
+        bytes.extend(format!("=/becalm/store/trial-{index}/lib/libtrial{index}.so.1\0").as_bytes());
+    }
+    bytes.push(0);
+    bytes
 }

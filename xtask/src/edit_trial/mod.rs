@@ -1,7 +1,7 @@
 //! Tries `becalm-rewrite` on many real files: every kind of edit on a copy of each ELF file of this
 //! machine and of lab stores, compared with the original.
 //!
-//! [`files`] finds the files, [`kinds`] has the edits, [`check`] compares the bytes with the
+//! [`files`] finds the files, [`kind`] has the edits, [`check`] compares the bytes with the
 //! original, [`tools`] runs `readelf`, the loader, `strip` and others, [`debugger`] runs `gdb`,
 //! and [`tally`] counts and prints.
 
@@ -9,7 +9,6 @@ mod check;
 mod debugger;
 mod files;
 mod kind;
-mod kinds;
 mod tally;
 mod tools;
 
@@ -105,7 +104,7 @@ fn one(
     }
     let slow = options.tools_every > 0 && index.is_multiple_of(options.tools_every);
     let mut bench = tools::Bench::new(file, &original, dir, slow)?;
-    for kind in kinds::of(&original, &bench) {
+    for kind in kind::of(&original, &|name: &[u8]| bench.path_of(name)) {
         let mut add = |what| events.push((kind.name, what));
         add(tried());
         match check::edited(&original, &kind) {

@@ -1,7 +1,7 @@
 //! Makes the tree in which programs are started: libraries, and other files that a search may meet.
 
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -28,22 +28,8 @@ impl Scene {
     pub(super) fn new() -> Result<Self> {
         let out = tempfile::tempdir()?;
         mode(out.path(), 0o755)?;
-        let at = |name: &str| out.path().join(name);
-        let hwcaps = "c/glibc-hwcaps/x86-64-v1";
-        for dir in ["bin", "empty", "junk", "odd/libone.so", "haswell", hwcaps] {
-            fs::create_dir_all(at(dir))?;
-        }
-        fs::write(at("file"), "no directory\n")?;
-        fs::write(at("junk/libone.so"), "no library\n")?;
-        fs::write(at("junk/libjunk.so"), "")?;
-        symlink(at("b"), at("link"))?;
-        symlink(at("loop"), at("loop"))?;
-        symlink(at("nowhere"), at("dangling"))?;
-        compile(out.path())?;
-        mode(&at("unreadable/libone.so"), 0)?;
-        mode(&at("searchable"), 0o711)?;
-        mode(&at("closed"), 0o700)?;
-        let program = fs::read(at("bin/program"))?;
+        succeed(Command::new("sh").args(["-euc", TREE]).current_dir(out.path()))?;
+        let program = fs::read(out.path().join("bin/program"))?;
         let is_root = fs::metadata("/proc/self")?.uid() == 0;
         if !is_root {
             eprintln!("only root can start programs as nobody: all are started as this user");
@@ -81,52 +67,40 @@ impl Scene {
     }
 }
 
-/// The libraries: file, needed strings and run path.
-const LIBRARIES: &[(&str, &str, &str)] = &[
-    ("a/libone.so", "libtwo.so", ""),
-    ("a/glibc-hwcaps/x86-64-v2/libtwo.so", "", ""),
-    ("b/libtwo.so", "libthree.so", "$ORIGIN/../c:relative"),
-    ("b/libone.so", "libtwo.so", "$ORIGIN"),
-    ("c/libthree.so", "", ""),
-    ("c/libtwo.so", "", ""),
-    ("c/x86_64/libthree.so", "", ""),
-    ("closed/libone.so", "", ""),
-    ("searchable/libtwo.so", "libone.so", ""),
-    ("unreadable/libone.so", "", ""),
-    ("lib/x86_64-linux-gnu/libone.so", "", ""),
-    ("x86_64/libtwo.so", "", ""),
-];
-
-/// Compiles the libraries, and a program that needs three of them and libc.
-fn compile(out: &Path) -> Result<()> {
-    let cc = |line: &[&str]| succeed(Command::new("cc").args(line).current_dir(out));
-    fs::write(out.join("library.c"), "int f(void) { return 1; }\n")?;
-    fs::write(out.join("program.c"), "int main(void) { return 0; }\n")?;
-    // Stubs against which the other objects are linked.
-    fs::create_dir(out.join("stubs"))?;
-    for stub in ["one", "two", "three"] {
-        let soname = format!("-Wl,-soname,lib{stub}.so");
-        let file = format!("stubs/lib{stub}.so");
-        cc(&["-shared", "-nostdlib", "-fPIC", &soname, "-o", &file, "library.c"])?;
-    }
-    for (file, needed, run_path) in LIBRARIES {
-        fs::create_dir_all(out.join(file).parent().unwrap_or(out))?;
-        let name = file.rsplit('/').next().unwrap_or_default();
-        let soname = format!("-Wl,-soname,{name}");
-        let needed = format!("-l:{needed}");
-        let run_path = format!("-Wl,-rpath,{run_path}");
-        let mut line = vec!["-shared", "-nostdlib", "-fPIC", &soname, "-o", file, "library.c"];
-        if needed != "-l:" {
-            line.extend(["-Wl,--no-as-needed", "-Lstubs", &needed]);
-        }
-        if run_path != "-Wl,-rpath," {
-            line.push(&run_path);
-        }
-        cc(&line)?;
-    }
-    let libraries = ["-Wl,--no-as-needed", "-Lstubs", "-lone", "-ltwo", "-lthree"];
-    cc(&[&["-o", "bin/program", "program.c"], &libraries[..]].concat())
+/// Makes the libraries, a program that needs three of them and libc, and the other files, in the current directory.
+/// `library` has a file, a needed string and a run path.
+const TREE: &str = r#"
+umask 022
+library() {
+  mkdir -p "${1%/*}"
+  cc -shared -nostdlib -fPIC -Wl,-soname,"${1##*/}" -o "$1" library.c \
+    ${2:+-Wl,--no-as-needed -Lstubs -l:$2} ${3:+-Wl,-rpath,$3}
 }
+echo 'int f(void) { return 1; }' >library.c
+echo 'int main(void) { return 0; }' >program.c
+# Stubs against which the other objects are linked.
+for stub in one two three; do library stubs/lib$stub.so; done
+library a/libone.so libtwo.so
+library a/glibc-hwcaps/x86-64-v2/libtwo.so
+library b/libtwo.so libthree.so '$ORIGIN/../c:relative'
+library b/libone.so libtwo.so '$ORIGIN'
+for file in c/libthree.so c/libtwo.so c/x86_64/libthree.so closed/libone.so unreadable/libone.so \
+    lib/x86_64-linux-gnu/libone.so x86_64/libtwo.so; do
+  library $file
+done
+library searchable/libtwo.so libone.so
+mkdir -p bin empty junk odd/libone.so haswell c/glibc-hwcaps/x86-64-v1
+cc -o bin/program program.c -Wl,--no-as-needed -Lstubs -lone -ltwo -lthree
+echo 'no directory' >file
+echo 'no library' >junk/libone.so
+: >junk/libjunk.so
+ln -s "$PWD/b" link
+ln -s "$PWD/loop" loop
+ln -s "$PWD/nowhere" dangling
+chmod 0 unreadable/libone.so
+chmod 711 searchable
+chmod 700 closed
+"#;
 
 fn mode(path: &Path, mode: u32) -> Result<()> {
     Ok(fs::set_permissions(path, fs::Permissions::from_mode(mode))?)

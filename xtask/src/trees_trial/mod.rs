@@ -203,18 +203,12 @@ impl Trial {
     }
 
     fn print(&self, what: &str) {
-        let names = ["edits", "starts", "answered", "children", "lines"];
-        let [edits, starts, answered, children, lines] = names.map(|name| self.counts.get(name));
-        let names = ["stale", "differing", "failed", "killed", "left"];
-        let [stale, differing, failed, killed, left] = names.map(|name| self.counts.get(name));
+        let names = "edits starts answered children lines stale differing failed killed left";
+        let counts = names.split(' ').map(|name| format!("{} {name}", self.counts.get(name)));
         let exists = |path: &&PathBuf| self.editor.source.join(path).symlink_metadata().is_ok();
-        let [listed, there] =
-            [self.editor.listed.len(), self.editor.listed.iter().filter(exists).count()];
-        println!(
-            "{what}: {edits} edits, {starts} starts, {answered} answered, of {children} a child, {lines} lines compared, \
-             {stale} stale in {differing} starts, {failed} starts failed, {killed} processes killed, \
-             {left} locks left; {there} of {listed} paths exist"
-        );
+        let there = self.editor.listed.iter().filter(exists).count();
+        let counts = counts.collect::<Vec<_>>().join(", ");
+        println!("{what}: {counts}; {there} of {} paths exist", self.editor.listed.len());
     }
 
     /// Makes edits, lets something happen, and compares a start.

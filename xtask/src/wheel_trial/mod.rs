@@ -1,21 +1,23 @@
 //! Tries wheels from PyPI in a virtual environment: counts the misses of an `import`, without and
 //! with an index of the environment, and checks that the same files are loaded.
 //!
-//! [`venv`] makes the environment, and [`measure`] starts Python in it. Each statement is run
+//! [`measure`] starts Python in the environment. Each statement is run
 //! without an index, under `becalm index VENV`, and under plain `becalm run` after the index that
 //! its first start requests is made. A name that is not found anywhere (`libcuda.so.1` without a
 //! driver) costs the loader its whole search under any index, because an audit module cannot report
 //! that a name is absent. Such misses are printed and not counted.
 
 mod measure;
-mod venv;
 
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 
 use self::measure::{Counted, Python, RUN};
+use crate::command::succeed;
 
 /// Options of the trial.
 #[derive(clap::Args, Clone, Debug)]
@@ -58,6 +60,15 @@ const WHEELS: [Wheel; 11] = [
     ("torch", Taken::Full, "import torch"),
 ];
 
+/// Makes a virtual environment with wheels, which is kept for the next run with the same ones.
+const VENV: &str = r#"
+test "$(cat wheels.txt 2>&1)" != "$*" || exit 0
+rm -rf venv
+python3 -m venv venv
+venv/bin/pip install --quiet --no-cache-dir --only-binary :all: "$@"
+echo "$*" >wheels.txt
+"#;
+
 /// Runs the trial. Returns false if anything differs or too many misses remain.
 ///
 /// # Errors
@@ -69,7 +80,9 @@ pub fn run(options: &Options) -> Result<bool> {
     let began = Instant::now();
     let folder = folder(options.full)?;
     let names: Vec<&str> = wheels.iter().map(|wheel| wheel.0).collect();
-    let venv = venv::make(&folder, &names)?;
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    succeed(Command::new("sh").args(["-euc", VENV, "sh"]).args(&names).current_dir(&folder))?;
+    let venv = folder.join("venv");
     println!("{} with {} in {} s", venv.display(), names.join(", "), began.elapsed().as_secs());
     let python = Python::new(&options.becalm, &venv, &folder)?;
     println!("{:<24}{:>7}{:>9}{:>11}{:>9}{:>7}", "", "start", "dlopen", "not found", "left", "run");
