@@ -31,7 +31,7 @@ case $1 in
     cp -a -x --reflink=auto /usr "$3"
     umount "$3" ;;
   *)
-    mkdir "$3/usr"
+    mkdir -p "$3/usr"
     mount --bind /usr "$3/usr"
     case $1 in
       squashfs) mksquashfs "$3" "$2.part" -comp zstd -quiet -no-progress ;;

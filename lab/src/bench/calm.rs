@@ -173,7 +173,10 @@ pub(super) fn measure(name: &str, variants: &[Variant], rounds: usize) -> Result
         }
     }
     let measured = bench::measure(&able, &options, &mut |_, _| ())?.variants;
-    println!("{name}\n  {:<32}{:>10}{:>30}", "", "median ms", "× the first, quartiles");
+    println!(
+        "{name}\n  {:<32}{:>10}{:>44}",
+        "", "median ms", "× the first (quartiles), 95 % interval"
+    );
     let mut raw = Vec::new();
     for timed in &measured {
         let way = format!("{}{}", timed.name, if timed.control { " again" } else { "" });
@@ -182,7 +185,10 @@ pub(super) fn measure(name: &str, variants: &[Variant], rounds: usize) -> Result
             pairs.map(|(one, first)| one.wall_ns as f64 / first.wall_ns as f64).collect();
         let Spread { low, median, high, .. } = Spread::of(&ratios);
         let ms = timed.spread.median / 1e6;
-        println!("  {way:<32}{ms:>10.1}{median:>12.3} ({low:.3} to {high:.3})");
+        let interval = timed.ratio.and_then(|ratio| ratio.interval);
+        let interval = interval.map(|(from, to)| format!(", {from:.3} to {to:.3}"));
+        let interval = interval.unwrap_or_default();
+        println!("  {way:<32}{ms:>10.1}{median:>12.3} ({low:.3} to {high:.3}){interval}");
         let seconds: Vec<f64> = timed.runs.iter().map(|run| run.wall_ns as f64 / 1e9).collect();
         raw.push(json!({ "program": name, "way": way, "seconds": seconds }));
     }

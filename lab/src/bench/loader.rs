@@ -9,10 +9,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use becalm_host::bench::stats::Spread;
 use clap::Args;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::calm::{measure, variant};
 use super::machine::write_raw;
@@ -47,7 +45,7 @@ pub(crate) struct LoaderBench {
     raw: Option<PathBuf>,
 }
 
-/// Measures each program and prints a table, with the 95 % intervals of the ratios.
+/// Measures each program and prints a table.
 ///
 /// # Errors
 /// Returns an error if this is not root, a tool is missing, a program fails, or the raw data cannot
@@ -66,14 +64,7 @@ pub(super) fn run(args: &LoaderBench) -> Result<()> {
             variant
         });
         let variants: Vec<_> = variants.collect();
-        let times = Place::plain()?.run(|| measure(name, &variants, args.rounds))?;
-        for own in &times {
-            let seconds = |own: &Value| Vec::<f64>::deserialize(&own["seconds"]);
-            let (own_seconds, first) = (seconds(own)?, seconds(&times[0])?);
-            let ratios = own_seconds.iter().zip(&first).map(|(one, other)| one / other);
-            println!("  {}, 95 %: {}", own["way"], median_interval(ratios.collect()));
-        }
-        all.extend(times);
+        all.extend(Place::plain()?.run(|| measure(name, &variants, args.rounds))?);
     }
     write_raw(args.raw.as_deref(), &store, json!({ "times": all }))
 }
@@ -97,30 +88,4 @@ fn places(args: &LoaderBench, store: &Path) -> Result<Vec<(&'static str, Arc<Pla
         Ok((name, Arc::new(place)))
     };
     libraries.into_iter().map(place).collect()
-}
-
-/// Returns the median of ratios and its 95 % interval by the ranks of the sign test, which assumes
-/// no distribution.
-fn median_interval(mut values: Vec<f64>) -> String {
-    values.sort_by(f64::total_cmp);
-    let count = values.len() as f64;
-    let reach = 0.98 * count.sqrt();
-    let at = |rank: f64| {
-        let last = values.len().saturating_sub(1) as f64;
-        values.get(rank.clamp(0.0, last) as usize).copied().unwrap_or(f64::NAN)
-    };
-    let (low, high) = (at((count / 2.0 - reach).floor()), at((count / 2.0 + reach).ceil()));
-    format!("{:.3} ({low:.3} to {high:.3})", Spread::of(&values).median)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_interval_of_a_median_lies_around_it() {
-        let told = median_interval((0..100).map(f64::from).collect());
-        assert_eq!(told, "49.500 (40.000 to 60.000)");
-        assert_eq!(median_interval(vec![2.0, 1.0]), "1.500 (1.000 to 2.000)");
-    }
 }
