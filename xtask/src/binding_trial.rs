@@ -5,7 +5,6 @@
 //! the start (`BECALM=dump:FILE`), with `LD_BIND_NOW` in an address space that is not randomised. With
 //! `--pages`, starts that map ready pages are compared as well.
 
-use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -21,7 +20,7 @@ use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_store
 use crate::audit_trial::{make, sysroot};
 use crate::command::is_done_within;
 use crate::differential::verdicts;
-use crate::tally::{Counts, SHOWN};
+use crate::tally::{Counts, Tally};
 use crate::trace_differential::choose::{self, Trial};
 use crate::trace_differential::run::{Ran, open_folder};
 
@@ -64,7 +63,8 @@ struct Verdict {
 pub fn run(options: &Options) -> Result<bool> {
     let scratch = open_folder()?;
     // The module and the emulator that the programs of each machine are started with; this machine has none.
-    let own: Machine = (std::fs::read(make::module(scratch.path())?)?, None);
+    let own: Machine =
+        (std::fs::read(make::module(std::env::consts::ARCH, scratch.path())?)?, None);
     let mut machines = vec![own];
     let own = |trial| (trial, 0);
     let mut trials: Vec<(Trial, usize)> = programs(options)?.into_iter().map(own).collect();
@@ -78,45 +78,44 @@ pub fn run(options: &Options) -> Result<bool> {
         // make finds nothing to do if the module of another machine is there.
         let folder = scratch.path().join(format!("module-{at}"));
         std::fs::create_dir(&folder)?;
-        let module = std::fs::read(make::module_of(&made.machine, &folder)?)?;
+        let module = std::fs::read(make::module(&made.machine, &folder)?)?;
         machines.push((module, made.emulator));
     }
     let one = |(trial, machine): &(Trial, usize)| try_one(trial, &machines[*machine], options);
     let verdicts = verdicts(&trials, one);
-    let mut not_bound: BTreeMap<String, usize> = BTreeMap::new();
-    let (mut counts, mut different) = (Counts::default(), 0);
+    let mut tally = Tally::default();
     for ((trial, _), verdict) in trials.iter().zip(verdicts) {
         let verdict = verdict.unwrap_or_else(|error| Verdict {
             differences: vec![format!("not tried: {error:#}")],
             ..Verdict::default()
         });
-        counts.merge(&verdict.counts);
-        counts.add("bound", usize::from(verdict.not_bound.is_none()));
+        let bound = verdict.not_bound.map_or("bound".to_owned(), |why| format!("not bound: {why}"));
+        let counts = tally.group(&bound, String::new());
+        counts.add("programs", 1);
         counts.add("with pages", usize::from(verdict.counts.get("slots of pages") > 0));
-        if let Some(why) = verdict.not_bound {
-            *not_bound.entry(why).or_default() += 1;
-        }
+        counts.merge(&verdict.counts);
         if !verdict.differences.is_empty() {
-            different += 1;
-            if different <= SHOWN {
-                println!("{}", trial.line());
-                verdict.differences.iter().take(5).for_each(|line| println!("  {line}"));
-            }
+            let first = verdict.differences.len().min(5);
+            tally.differs(trial.line(), verdict.differences[..first].join("\n  "));
         }
     }
-    let [bound, varies, slots] = ["bound", "varies", "slots"].map(|name| counts.get(name));
-    println!("{} programs, {bound} bound, {varies} whose output varies by itself", trials.len());
-    for (why, count) in not_bound {
-        println!("{count:>7} not bound: {why}");
-    }
-    println!("{slots} slots compared, {different} programs differ");
-    let [of_pages, pages] = ["slots of pages", "with pages"].map(|name| counts.get(name));
-    println!("{of_pages} slots compared of {pages} programs that map ready pages");
-    let [bindings, relocations] = ["bindings", "relocations"].map(|name| counts.get(name));
-    println!("{bindings} of {relocations} relocations with a symbol are in the indexes");
-    println!("{} bytes of bindings, one index a program", counts.get("bytes"));
-    Ok(different == 0)
+    print!("{}", tally.text((40, 16), &COLUMNS.map(|name| (name, name))));
+    println!("{} programs differ", tally.differences());
+    Ok(tally.differences() == 0)
 }
+
+/// The counts of a table: slots that were compared, of them those of starts that mapped ready pages, bindings and
+/// relocations with a symbol in the indexes, and bytes of bindings, one index a program.
+const COLUMNS: [&str; 8] = [
+    "programs",
+    "varies",
+    "slots",
+    "with pages",
+    "slots of pages",
+    "bindings",
+    "relocations",
+    "bytes",
+];
 
 /// Each program file once.
 fn programs(options: &Options) -> Result<Vec<Trial>> {

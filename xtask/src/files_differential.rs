@@ -15,11 +15,12 @@ use anyhow::{Context, Result};
 use becalm_core::probe::{Call, Outcome};
 use becalm_testing::oracle::{Launch, Start};
 use becalm_testing::strace::strace;
-use rayon::prelude::*;
 use serde_json::Value;
 
 use crate::command::given_or_beside;
+use crate::differential::verdicts;
 use crate::root;
+use crate::tally::Tally;
 use crate::trace_differential::choose;
 
 /// Options of the comparison.
@@ -55,22 +56,21 @@ pub fn run(options: &Options) -> Result<bool> {
     let trials = choose::trials(&options.store, options.programs, options.seed)?;
     let mut programs: Vec<PathBuf> = trials.into_iter().map(|trial| trial.program).collect();
     programs.dedup();
-    let compared: Vec<Result<(usize, usize, Vec<String>)>> =
-        programs.par_iter().map(|program| compare(&becalm, program)).collect();
-    let (mut files, mut links, mut equal) = (0, 0, 0);
+    let mut tally = Tally::default();
+    let compared = verdicts(&programs, |program| compare(&becalm, program));
     for (program, result) in programs.iter().zip(compared) {
-        let (own_files, own_links, wrong) =
-            result.with_context(|| program.display().to_string())?;
-        files += own_files;
-        links += own_links;
-        equal += usize::from(wrong.is_empty());
-        for line in wrong {
-            println!("{}: {line}", program.display());
-        }
+        let (files, links, wrong) = result.with_context(|| program.display().to_string())?;
+        let counts = tally.group("all", String::new());
+        let equal = usize::from(wrong.is_empty());
+        [1, files, links, equal].into_iter().zip(COLUMNS).for_each(|(n, name)| counts.add(name, n));
+        let name = program.display().to_string();
+        wrong.into_iter().for_each(|line| tally.differs(name.clone(), line));
     }
-    println!("{} programs, {files} files, {links} links; equal: {equal}", programs.len());
-    Ok(equal == programs.len())
+    print!("{}", tally.text((10, 10), &COLUMNS.map(|name| (name, name))));
+    Ok(tally.differences() == 0)
 }
+
+const COLUMNS: [&str; 4] = ["programs", "files", "links", "equal"];
 
 /// Compares one program; returns how many files and links were seen, and the differences.
 fn compare(becalm: &Path, program: &Path) -> Result<(usize, usize, Vec<String>)> {

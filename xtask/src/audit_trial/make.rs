@@ -12,23 +12,6 @@ use becalm_host::index_store::{IndexOptions, Indexed, index_stores};
 use crate::command::succeed;
 use crate::root;
 
-/// Builds the module of this machine into `folder`.
-///
-/// # Errors
-/// Returns an error if `make` or the C compiler is missing or fails.
-pub fn module(folder: &Path) -> Result<PathBuf> {
-    module_by("cc", folder)
-}
-
-/// Builds the module of a machine (as `uname -m` names it) into `folder`, with the compiler that
-/// `CC_<MACHINE>` names or with the usual cross compiler.
-///
-/// # Errors
-/// Returns the errors of [`module`].
-pub fn module_of(machine: &str, folder: &Path) -> Result<PathBuf> {
-    module_by(&compiler(machine), folder)
-}
-
 /// Returns the compiler of a machine, as `uname -m` names it, with its arguments: the one that
 /// `CC_<MACHINE>` names, else the usual one.
 pub(crate) fn compiler(machine: &str) -> String {
@@ -40,16 +23,16 @@ pub(crate) fn compiler(machine: &str) -> String {
     std::env::var(format!("CC_{}", machine.to_uppercase())).unwrap_or(usual)
 }
 
-/// Builds the module with a compiler, which may have arguments, into `folder`.
+/// Builds the module of a machine (as `uname -m` names it) into `folder`, with its compiler.
 ///
 /// # Errors
-/// Returns the errors of [`module`].
-pub fn module_by(compiler: &str, folder: &Path) -> Result<PathBuf> {
+/// Returns an error if `make` or the C compiler is missing or fails.
+pub fn module(machine: &str, folder: &Path) -> Result<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/audit/module");
     let out = folder.join("becalm-audit.so");
     let mut make = Command::new("make");
     make.args(["-s", "-C"]).arg(&sources);
-    make.args([format!("OUT={}", out.display()), format!("CC={compiler}")]);
+    make.args([format!("OUT={}", out.display()), format!("CC={}", compiler(machine))]);
     succeed(&mut make).context("the module cannot be built (Debian: make, gcc)")?;
     Ok(out)
 }

@@ -21,7 +21,7 @@ use crate::case::Predictor;
 use crate::difference::{with_ld_debug, with_strace};
 use crate::differential::verdicts;
 use crate::predict::Request;
-use crate::tally::SHOWN;
+use crate::tally::Tally;
 
 /// Options of the trial.
 #[derive(clap::Args, Clone, Debug)]
@@ -49,19 +49,19 @@ pub fn run(options: &Options) -> Result<bool> {
     let numbers: Vec<u64> = (0..options.starts).collect();
     let one =
         |&number: &u64| compare(&scene, &predictor.path(), Random::draw(options.seed, number));
-    let compared = verdicts(&numbers, one);
-    let compared = compared.into_iter().collect::<Result<Vec<Compared>>>()?;
-    let differing = compared.iter().filter_map(|(.., differs)| differs.as_ref());
-    differing.clone().take(SHOWN).for_each(|differs| println!("{differs}"));
-    let differing = differing.count();
-    let probes: usize = compared.iter().map(|(probes, ..)| probes).sum();
-    let as_nobody = compared.iter().filter(|(_, as_nobody, _)| *as_nobody).count();
-    println!(
-        "{} starts in random environments, {as_nobody} of them as nobody, {probes} probes: {} differ",
-        compared.len(),
-        differing
-    );
-    Ok(differing == 0)
+    let mut tally = Tally::default();
+    for compared in verdicts(&numbers, one) {
+        let (probes, as_nobody, differs) = compared?;
+        let group = if as_nobody { "as nobody" } else { "as this user" };
+        let counts = tally.group(group, String::new());
+        counts.add("starts", 1);
+        counts.add("probes", probes);
+        counts.add("differ", usize::from(differs.is_some()));
+        differs.into_iter().for_each(|what| tally.differs(group.to_owned(), what));
+    }
+    let columns = ["starts", "probes", "differ"].map(|name| (name, name));
+    print!("{}", tally.text((16, 9), &columns));
+    Ok(tally.differences() == 0)
 }
 
 /// Predicts one start, runs it twice and compares.

@@ -9,7 +9,6 @@
 
 pub(crate) mod step;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +21,7 @@ use clap::Args;
 use rayon::prelude::*;
 
 use crate::root::{self, Loader};
+use crate::tally::Tally;
 
 use self::step::{
     BUNDLE, EU_STRIP, LLVM_STRIP, NOTE, OBJCOPY, PATCHELF, PATCHELF_SHRINK, RUN_PATH, SHRINK,
@@ -107,16 +107,14 @@ pub fn run(options: &Options) -> Result<bool> {
         Ok(tried)
     };
     let tried: Vec<_> = files.par_iter().enumerate().map(try_file).collect::<Result<_>>()?;
-    let (kinds, damaged): (Vec<_>, Vec<_>) = tried.into_iter().flatten().unzip();
-    println!("{} files, {} orders tried", files.len(), kinds.len());
-    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-    kinds.into_iter().for_each(|kind| *counts.entry(kind).or_default() += 1);
-    for (kind, count) in counts {
-        println!("{count:6}  {kind}");
+    let mut tally = Tally::default();
+    for (kind, damage) in tried.into_iter().flatten() {
+        tally.group(&kind, String::new()).add("orders", 1);
+        damage.into_iter().for_each(|what| tally.differs(kind.clone(), what));
     }
-    let damaged: Vec<String> = damaged.into_iter().flatten().collect();
-    damaged.iter().take(40).for_each(|what| println!("{what}"));
-    Ok(damaged.is_empty())
+    println!("{} files", files.len());
+    print!("{}", tally.text((40, 8), &[("orders", "orders")]));
+    Ok(tally.differences() == 0)
 }
 
 /// Returns files below the folders that need a library: one of each group of neighbours.

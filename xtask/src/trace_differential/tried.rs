@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Result;
 
 use super::run::Ran;
-use crate::tally::SHOWN;
+use crate::tally::Tally;
 
 /// The result of a program in words, and what differs.
 pub(crate) type Tried = (&'static str, Option<String>);
@@ -34,22 +34,14 @@ pub(crate) fn differs(
 pub(crate) fn print(
     results: impl IntoIterator<Item = (String, String, Result<Tried>)>,
 ) -> (BTreeMap<&'static str, usize>, bool) {
-    let mut groups: BTreeMap<(String, &str), usize> = BTreeMap::new();
-    let (mut counts, mut differing) = (BTreeMap::new(), 0);
+    let (mut tally, mut counts) = (Tally::default(), BTreeMap::new());
     for (group, start, result) in results {
         let failed = |error| ("not tried", Some(format!("{error:#}")));
         let (word, what) = result.unwrap_or_else(failed);
-        *groups.entry((group, word)).or_default() += 1;
+        tally.group(&group, word.to_owned()).add("starts", 1);
         *counts.entry(word).or_default() += 1;
-        if let Some(what) = what {
-            differing += 1;
-            if differing <= SHOWN {
-                println!("{start}\n  {what}");
-            }
-        }
+        what.into_iter().for_each(|what| tally.differs(start.clone(), what));
     }
-    for ((group, word), count) in groups {
-        println!("{group:<18}{word:<26}{count:>7}");
-    }
-    (counts, differing == 0)
+    print!("{}", tally.text((44, 7), &[("starts", "starts")]));
+    (counts, tally.differences() == 0)
 }

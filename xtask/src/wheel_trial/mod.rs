@@ -33,31 +33,26 @@ pub struct Options {
 /// Maximum number of remaining misses, in per cent.
 const AT_MOST: u64 = 5;
 
-/// Name of a wheel on PyPI, the sets that it is in, and the statement that loads it.
-type Wheel = (&'static str, Taken, &'static str);
+/// Name of a wheel on PyPI, and the statement that loads it.
+type Wheel = (&'static str, &'static str);
 
-/// Set of wheels that a wheel belongs to.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Taken {
-    Always,
-    /// It replaces a larger one, together with which it cannot be installed.
-    Quick,
-    /// It is large, or needs libraries of the machine.
-    Full,
-}
-
-const WHEELS: [Wheel; 11] = [
-    ("numpy", Taken::Always, "import numpy"),
-    ("scipy", Taken::Full, "import scipy.linalg"),
-    ("pandas", Taken::Full, "import pandas"),
-    ("scikit-learn", Taken::Always, "import sklearn"),
-    ("opencv-python-headless", Taken::Quick, "import cv2"),
-    ("opencv-python", Taken::Full, "import cv2"),
-    ("PySide6_Essentials", Taken::Always, "import PySide6.QtCore, PySide6.QtNetwork"),
-    ("PySide6", Taken::Full, "import PySide6.QtWidgets"),
-    ("jax", Taken::Full, "import jax"),
-    ("vtk", Taken::Full, "import vtk"),
-    ("torch", Taken::Full, "import torch"),
+/// The wheels of each run.
+const WHEELS: [Wheel; 3] = [
+    ("numpy", "import numpy"),
+    ("scikit-learn", "import sklearn"),
+    ("PySide6_Essentials", "import PySide6.QtCore, PySide6.QtNetwork"),
+];
+/// One that replaces a larger one, together with which it cannot be installed.
+const QUICK: [Wheel; 1] = [("opencv-python-headless", "import cv2")];
+/// Wheels that are large, or need libraries of the machine.
+const FULL: [Wheel; 7] = [
+    ("scipy", "import scipy.linalg"),
+    ("pandas", "import pandas"),
+    ("opencv-python", "import cv2"),
+    ("PySide6", "import PySide6.QtWidgets"),
+    ("jax", "import jax"),
+    ("vtk", "import vtk"),
+    ("torch", "import torch"),
 ];
 
 /// Makes a virtual environment with wheels, which is kept for the next run with the same ones.
@@ -74,9 +69,9 @@ echo "$*" >wheels.txt
 /// # Errors
 /// Returns an error if the environment or the index cannot be made, or tracing is not possible.
 pub fn run(options: &Options) -> Result<bool> {
-    let other = if options.full { Taken::Quick } else { Taken::Full };
-    let (wheels, others): (Vec<&Wheel>, Vec<&Wheel>) =
-        WHEELS.iter().partition(|wheel| wheel.1 != other);
+    let (more, others): (&[Wheel], &[Wheel]) =
+        if options.full { (&FULL, &QUICK) } else { (&QUICK, &FULL) };
+    let wheels = [&WHEELS, more].concat();
     let began = Instant::now();
     let folder = folder(options.full)?;
     let names: Vec<&str> = wheels.iter().map(|wheel| wheel.0).collect();
@@ -109,7 +104,7 @@ fn folder(full: bool) -> Result<PathBuf> {
 
 /// Runs one statement. Returns true if the same files are loaded and few enough misses remain.
 fn attempt(python: &Python, wheel: &Wheel) -> Result<bool> {
-    let (name, _, statement) = *wheel;
+    let (name, statement) = *wheel;
     let before = python.counted(statement, &[])?;
     let after = python.counted(statement, &["run", "--index", text(&python.index)?, "--"])?;
     let by_run = python.counted(statement, RUN)?;
