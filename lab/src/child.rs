@@ -1,7 +1,7 @@
 //! Runs other programs with a clean environment and a time limit, and captures their output.
 
 use std::ffi::OsStr;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{Read, Seek};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -83,4 +83,21 @@ fn succeed_within(command: &mut Command, limit: Duration) -> Result<String> {
     let Finished { status, stdout, stderr } = finish_within(command, limit)?;
     ensure!(status.success(), "{command:?}: {status}: {}", format!("{stdout}{stderr}").trim());
     Ok(stdout)
+}
+
+/// Runs a command under strace, with variables that do not affect strace itself. Returns the log.
+///
+/// # Errors
+/// Returns an error if strace is missing or the command fails.
+pub(crate) fn strace(
+    options: &[&str],
+    environment: &[(&str, &str)],
+    line: &[impl AsRef<OsStr>],
+) -> Result<String> {
+    let log = tempfile::NamedTempFile::new()?;
+    let mut strace = command("strace");
+    strace.args(options).arg("-o").arg(log.path());
+    strace.args(environment.iter().map(|(name, value)| format!("-E{name}={value}")));
+    succeed(strace.args(line))?;
+    Ok(fs::read_to_string(log.path())?)
 }

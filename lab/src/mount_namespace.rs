@@ -73,10 +73,7 @@ impl MountNamespace {
     /// Returns an error if no namespace can be created or a mount fails.
     pub(crate) fn new(binds: &[Bind]) -> Result<Self> {
         in_thread(|| {
-            unshare(UnshareFlags::NEWNS)?;
-            // Without private propagation the mounts would also appear outside.
-            let whole = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-            mount_change("/", whole).map_err(|errno| unmounted(Path::new("/"), errno))?;
+            stand_apart()?;
             mount_all(binds)?;
             // `/proc/self` has the namespace of the main thread, which has not entered the new one.
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -137,6 +134,17 @@ impl MountNamespace {
         // The kernel changes the thread's directory to the root.
         rustix::process::chdir(&self.dir).map_err(refused)
     }
+}
+
+/// Makes later mounts visible only to this thread and the processes that it starts.
+///
+/// # Errors
+/// Returns an error if no namespace can be created.
+pub(crate) fn stand_apart() -> Result<()> {
+    unshare(UnshareFlags::NEWNS)?;
+    // Without private propagation the mounts would also appear outside.
+    let whole = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
+    mount_change("/", whole).map_err(|errno| unmounted(Path::new("/"), errno))
 }
 
 /// Stops sharing some state between this thread and the others.

@@ -3,7 +3,6 @@
 //!
 //! strace counts the starts without a strategy, with an index, with absolute names and with farms.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -103,14 +102,9 @@ fn counted(
     program: &Path,
     environment: &[(&str, String)],
 ) -> Result<(usize, usize)> {
-    let log = tempfile::NamedTempFile::new()?;
-    let mut strace = child::command("strace");
-    strace.env("HOME", "/dev/null/home").arg("-qq").arg("-o").arg(log.path());
-    // strace sets them for the program, so that they do not affect strace itself.
-    strace.args(environment.iter().map(|(name, value)| format!("-E{name}={value}")));
-    strace.arg("-ELD_TRACE_LOADED_OBJECTS=1").arg(program);
-    place.run(|| child::succeed(&mut strace))?;
-    let log = fs::read_to_string(log.path())?;
+    let mut variables = vec![("HOME", "/dev/null/home"), ("LD_TRACE_LOADED_OBJECTS", "1")];
+    variables.extend(environment.iter().map(|(name, value)| (*name, value.as_str())));
+    let log = place.run(|| child::strace(&["-qq"], &variables, &[program]))?;
     Ok((log.lines().count(), log.lines().filter(|line| is_miss(line)).count()))
 }
 

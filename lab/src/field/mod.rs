@@ -15,7 +15,6 @@ mod search_path;
 use crate::becalm::becalm;
 use crate::bench::write_text;
 use crate::words::grouped;
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Result;
@@ -112,15 +111,7 @@ struct Calls {
 /// # Errors
 /// Returns an error if strace is missing or the command fails.
 fn trace(command: &[&str], environment: &[(&str, &str)]) -> Result<Calls> {
-    let log = tempfile::NamedTempFile::new()?;
-    let mut strace = child::command("strace");
-    strace.args(["-f", "-q", "-s", "4096", "-o"]).arg(log.path());
-    for (name, value) in environment {
-        // The variable must not affect strace itself.
-        strace.arg("-E").arg(format!("{name}={value}"));
-    }
-    child::succeed(strace.args(command))?;
-    Ok(count(&fs::read_to_string(log.path())?))
+    Ok(count(&child::strace(&["-f", "-q", "-s", "4096"], environment, command)?))
 }
 
 fn count(log: &str) -> Calls {

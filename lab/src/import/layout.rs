@@ -82,20 +82,14 @@ impl Layout {
         let of_system =
             |original: &PathBuf| rpath && owners[original].name == owners[&graph.loader].name;
         let mut places: HashMap<&Path, PathBuf> = HashMap::new();
-        let mut taken: HashMap<PathBuf, &Path> = HashMap::new();
         for (original, source) in &graph.sources {
-            if of_system(original) {
-                places.insert(original, original.clone());
-                continue;
-            }
-            let place = place(store, original, source, &owners[original]);
-            if let Some(other) = taken.insert(place.clone(), original) {
-                bail!(
-                    "{} and {} both want {}",
-                    other.display(),
-                    original.display(),
-                    place.display()
-                );
+            let place = match of_system(original) {
+                true => original.clone(),
+                false => place(store, original, source, &owners[original]),
+            };
+            if let Some((other, _)) = places.iter().find(|(_, taken)| **taken == place) {
+                let (other, own) = (other.display(), original.display());
+                bail!("{other} and {own} both want {}", place.display());
             }
             places.insert(original, place);
         }

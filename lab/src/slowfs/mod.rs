@@ -29,8 +29,7 @@ use clap::Args;
 use fuser::{Config, KernelConfig, MountOption, Session, SessionACL};
 use nix::errno::Errno;
 use nix::libc;
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, setns, unshare};
+use nix::sched::{CloneFlags, setns};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, daemon, fork};
 use serde_json::json;
@@ -38,6 +37,7 @@ use serde_json::json;
 use self::faults::{Failure, Faults};
 use self::options::{Options, ReadWait, Step};
 use self::view::View;
+use crate::mount_namespace::stand_apart;
 
 /// Number of threads, and so of requests that are answered at once.
 const THREADS: usize = 128;
@@ -145,7 +145,7 @@ pub(crate) fn run(args: &SlowFs) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let outside = File::open("/proc/self/ns/mnt").context("the mount namespace")?;
-    stand_apart()?;
+    stand_apart().context("a mount for one command alone")?;
     let session = start(view, &args.mountpoint)?;
     // SAFETY: this process has one thread, so no lock is held by a thread that the child lacks.
     match unsafe { fork() }? {
@@ -225,13 +225,4 @@ fn allow_background(config: &mut KernelConfig, requests: u16) {
     if let Err(most) = config.set_max_background(requests) {
         let _ = config.set_max_background(most);
     }
-}
-
-/// Makes later mounts visible only to this process and its children.
-fn stand_apart() -> Result<()> {
-    unshare(CloneFlags::CLONE_NEWNS)
-        .context("a mount for one command alone needs root (CAP_SYS_ADMIN)")?;
-    let none: Option<&str> = None;
-    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
-        .context("mounts cannot be made private")
 }
