@@ -98,7 +98,7 @@ const SCRIPTS: [Script; 19] = [
 ];
 const CREATE: Script = ("create", "a", r#"cp "$TEXT" "$1""#);
 
-/// What scripts begin with. `other` writes other content of the size of a file into a file, and `set_back` does so
+/// The beginning of scripts. `other` writes other content of the size of a file into a file, and `set_back` does so
 /// and sets its time back.
 const WORDS: &str = r#"
 other() { tr a-z b-za <"$1" >"$TEXT"; dd if="$TEXT" of="$2" bs=1M conv=notrunc status=none; }

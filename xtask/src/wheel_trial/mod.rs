@@ -42,7 +42,7 @@ const WHEELS: [Wheel; 3] = [
     ("scikit-learn", "import sklearn"),
     ("PySide6_Essentials", "import PySide6.QtCore, PySide6.QtNetwork"),
 ];
-/// One that replaces a larger one, together with which it cannot be installed.
+/// A wheel that replaces a larger one, together with which it cannot be installed.
 const QUICK: [Wheel; 1] = [("opencv-python-headless", "import cv2")];
 /// Wheels that are large, or need libraries of the machine.
 const FULL: [Wheel; 7] = [
