@@ -1,6 +1,6 @@
 //! Counts the cost of a closure's search.
 
-use bstr::{BStr, ByteSlice};
+use bstr::BStr;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
@@ -41,9 +41,7 @@ impl SearchCost {
         for probe in probes {
             storm.probes += 1;
             // The current directory has an empty name.
-            if is_searched(probe.source, probe.dir(), probe.path.as_bstr()) {
-                dirs.insert(probe.dir());
-            }
+            dirs.extend(searched_dir(probe));
             storm.hits += u64::from(probe.outcome == Outcome::Hit);
             if probe.outcome.is_failed_call() {
                 storm.hwcaps_misses += u64::from(is_of_hwcaps(probe));
@@ -90,13 +88,16 @@ pub fn misses_by_object(load: &Load) -> Vec<u64> {
 /// Returns true for a probe of a hwcaps subdirectory of a search dir, or of a file in one.
 #[must_use]
 pub fn is_of_hwcaps(probe: &LoggedProbe) -> bool {
-    is_searched(probe.source, probe.dir(), probe.path.as_bstr()) && probe.is_in_subdirectory()
+    searched_dir(probe).is_some() && probe.is_in_subdirectory()
 }
 
-pub(crate) fn is_searched(source: SearchSource, dir: &BStr, path: &BStr) -> bool {
-    match source {
+/// Returns the search dir of a probe. A direct path has none.
+pub(crate) fn searched_dir(probe: &LoggedProbe) -> Option<&BStr> {
+    let dir = probe.dir();
+    let is_searched = match probe.source {
         // The answer of a cache is opened without a search in its directory.
         SearchSource::Direct | SearchSource::LoaderCache | SearchSource::PackageCache => false,
-        _ => !dir.is_empty() || !path.starts_with(b"/"),
-    }
+        _ => !dir.is_empty() || !probe.path.starts_with(b"/"),
+    };
+    is_searched.then_some(dir)
 }

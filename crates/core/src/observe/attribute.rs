@@ -4,8 +4,9 @@
 use bstr::{BString, ByteSlice};
 
 use super::Lookup;
+use super::offenders::{Miss, Offenders};
 use crate::closure::Closure;
-use crate::cost::SearchCost;
+use crate::cost::{SearchCost, searched_dir};
 use crate::path;
 use crate::probe::{Attempt, LoggedProbe, Outcome, Probe, SearchSource};
 use crate::record::compare::candidates;
@@ -22,49 +23,64 @@ pub struct Attributed {
     /// The counts of the observed probes. The number of objects and the search dirs come from the
     /// closure.
     pub storm: SearchCost,
+    /// The observed misses by their causes. The directory of a miss without a prediction is that of its
+    /// path.
+    pub worst: Offenders,
 }
 
 /// Joins the lookups of a start, in order, with the closure of the program.
 #[must_use]
 pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
-    let attempts =
-        observed.iter().filter(|lookup| lookup.by_loader).filter_map(Lookup::attempt).collect();
     let cache = closure.facts.as_ref().and_then(|facts| facts.cache_path.as_ref());
-    let mut observed = candidates(attempts, cache.map(|path| path.as_bstr()), None);
+    let mut observed = candidates(by_loader(observed), cache.map(|path| path.as_bstr()), None);
     // The open of a package cache that exists is not a probe.
     let read = &closure.load.package_caches;
     observed.retain(|attempt| attempt.outcome != Outcome::Hit || !read.contains(&attempt.path));
-    let model = &closure.load.probes;
-    let predicted = align(&observed, model);
-    let probes: Vec<Probe> = observed
-        .into_iter()
-        .zip(&predicted)
-        .map(|(attempt, index)| match index {
-            Some(index) => {
-                let outcome = outcome_of(attempt.outcome, model[*index].outcome);
-                Probe { outcome, ..closure.probe(&model[*index]) }
-            }
-            None => unknown(attempt),
-        })
-        .collect();
-    let both = probes.iter().zip(&predicted);
-    let counted = both.map(|(probe, index)| match index {
-        Some(index) => LoggedProbe { outcome: probe.outcome, ..model[*index].clone() },
-        None => counted_alone(probe),
-    });
-    let counted: Vec<LoggedProbe> = counted.collect();
-    let storm = SearchCost::count(closure.load.objects.len(), counted.iter());
-    Attributed { probes, predicted, storm }
+    join(observed, Some(closure))
 }
 
 /// Returns the lookups of a start that has no prediction, as far as calls alone show them.
 #[must_use]
 pub fn unpredicted(observed: &[Lookup]) -> Attributed {
-    let attempts = observed.iter().filter(|lookup| lookup.by_loader).filter_map(Lookup::attempt);
-    let probes: Vec<Probe> = attempts.map(unknown).collect();
-    let counted: Vec<LoggedProbe> = probes.iter().map(counted_alone).collect();
-    let storm = SearchCost::count(0, counted.iter());
-    Attributed { predicted: vec![None; probes.len()], probes, storm }
+    join(by_loader(observed), None)
+}
+
+fn by_loader(observed: &[Lookup]) -> Vec<Attempt> {
+    observed.iter().filter(|lookup| lookup.by_loader).filter_map(Lookup::attempt).collect()
+}
+
+fn join(observed: Vec<Attempt>, closure: Option<&Closure>) -> Attributed {
+    let model = closure.map_or(&[][..], |closure| &closure.load.probes);
+    let predicted = align(&observed, model);
+    let both = observed.into_iter().zip(&predicted);
+    let probes = both.map(|(attempt, index)| match (closure, index) {
+        (Some(closure), Some(index)) => {
+            let outcome = outcome_of(attempt.outcome, model[*index].outcome);
+            Probe { outcome, ..closure.probe(&model[*index]) }
+        }
+        _ => unknown(attempt),
+    });
+    let probes: Vec<Probe> = probes.collect();
+    let both = || probes.iter().zip(&predicted);
+    let counted = both().map(|(probe, index)| match index {
+        Some(index) => LoggedProbe { outcome: probe.outcome, ..model[*index].clone() },
+        None => counted_alone(probe),
+    });
+    let counted: Vec<LoggedProbe> = counted.collect();
+    let objects = closure.map_or(0, |closure| closure.load.objects.len());
+    let storm = SearchCost::count(objects, counted.iter());
+    let failed = both().filter(|(probe, _)| probe.outcome.is_failed_call());
+    let worst = Offenders::charge(failed.map(|(probe, index)| Miss {
+        directory: match index {
+            Some(index) => searched_dir(&model[*index]),
+            // A path without a prediction is charged to its own directory.
+            None => probe.path.rfind_byte(b'/').map(|end| probe.path[..end].as_bstr()),
+        },
+        needed: probe.needed.as_ref(),
+        object: probe.needed_by.as_ref(),
+        call: probe.call,
+    }));
+    Attributed { probes, predicted, storm, worst }
 }
 
 /// Only a predicted probe has a search dir, so that others do not count as hwcaps misses.

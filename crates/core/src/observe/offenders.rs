@@ -1,15 +1,13 @@
 //! The misses of a start by their causes: of a closure, or of a traced start.
 
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize, Serializer};
 
-use super::Attributed;
 use crate::closure::Closure;
-use crate::cost::is_searched;
+use crate::cost::searched_dir;
 use crate::lossy::lossy;
-use crate::path;
-use crate::probe::{Call, LoggedProbe};
+use crate::probe::Call;
 
 /// Misses of one cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,15 +56,15 @@ pub fn first<T: Serialize, S: Serializer>(list: &[T], to: S) -> Result<S::Ok, S:
 
 /// One failed call and its causes.
 #[derive(Clone, Copy, Debug)]
-pub struct Miss<'a> {
+pub(super) struct Miss<'a> {
     /// The search dir. A direct path has none.
-    pub directory: Option<&'a BStr>,
+    pub(super) directory: Option<&'a BStr>,
     /// The needed string.
-    pub needed: &'a BStr,
+    pub(super) needed: &'a BStr,
     /// The requester.
-    pub object: &'a BStr,
+    pub(super) object: &'a BStr,
     /// The kind of the call.
-    pub call: Call,
+    pub(super) call: Call,
 }
 
 impl Offenders {
@@ -77,9 +75,8 @@ impl Offenders {
         let failed = load.probes.iter().filter(|probe| probe.outcome.is_failed_call());
         Self::charge(failed.map(|probe| {
             let resolution = &load.resolutions[probe.resolution];
-            let is_searched = is_searched(probe.source, probe.dir(), probe.path.as_bstr());
             Miss {
-                directory: is_searched.then_some(probe.dir()),
+                directory: searched_dir(probe),
                 needed: resolution.needed.as_ref(),
                 object: load.objects[resolution.needed_by].path.as_ref(),
                 call: probe.call,
@@ -88,8 +85,7 @@ impl Offenders {
     }
 
     /// Counts misses by each of their causes.
-    #[must_use]
-    pub fn charge<'a>(misses: impl Iterator<Item = Miss<'a>>) -> Self {
+    pub(super) fn charge<'a>(misses: impl Iterator<Item = Miss<'a>>) -> Self {
         let misses: Vec<Miss<'_>> = misses.collect();
         let by = |name: fn(&Miss<'a>) -> Option<&'a BStr>| {
             worst_first(misses.iter().filter_map(|miss| Some((name(miss)?, miss.call))))
@@ -113,28 +109,4 @@ fn worst_first<'a>(misses: impl Iterator<Item = (&'a BStr, Call)>) -> Vec<Offend
         .collect();
     list.sort_by(|a, b| b.misses().cmp(&a.misses()).then_with(|| a.name.cmp(&b.name)));
     list
-}
-
-impl Attributed {
-    /// Counts the observed misses by their causes. The directory of a miss without a prediction is that
-    /// of its path. `closure` must be the argument of [`super::attribute()`].
-    #[must_use]
-    pub fn offenders(&self, closure: &Closure) -> Offenders {
-        let dirs: Vec<&BStr> = closure.load.probes.iter().map(LoggedProbe::dir).collect();
-        let both = self.probes.iter().zip(&self.predicted);
-        let failed = both.filter(|(probe, _)| probe.outcome.is_failed_call());
-        Offenders::charge(failed.map(|(probe, index)| {
-            let path = probe.path.as_bstr();
-            // A path without a prediction is charged to its own directory.
-            let own = path::parent(path);
-            let dir = index.and_then(|index| dirs.get(index).copied());
-            let is_searched = dir.is_none_or(|dir| is_searched(probe.source, dir, path));
-            Miss {
-                directory: is_searched.then_some(dir.unwrap_or(own)),
-                needed: probe.needed.as_ref(),
-                object: probe.needed_by.as_ref(),
-                call: probe.call,
-            }
-        }))
-    }
 }

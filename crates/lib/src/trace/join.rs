@@ -2,13 +2,12 @@
 //! prediction of the same start.
 
 use becalm_core::closure::Closure;
-use becalm_core::observe::offenders::{Miss, Offenders};
 use becalm_core::observe::tally::ClassLookups;
 use becalm_core::observe::{self, Attributed, Class, Dlopens, Lookup, SyscallRow, attribute};
-use becalm_core::probe::{Call, Outcome, Probe};
+use becalm_core::probe::{Call, Outcome};
 use becalm_host::OsFs;
 use becalm_host::trace::{Image, Share};
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
 use crate::beside::{Beside, Scope};
@@ -84,9 +83,8 @@ fn join(image: Image, answer: Option<Answer>, options: &Options) -> Seen {
 #[must_use]
 pub fn unpredicted(image: Image, path: BString, why: String) -> Seen {
     let observed = observe::attribute::unpredicted(&image.lookups);
-    let worst = raw_offenders(&observed.probes);
     let dlopens = dlopens(&image, None);
-    Seen { worst, no_prediction: Some(why), ..Seen::of(image, path, observed, dlopens) }
+    Seen { no_prediction: Some(why), ..Seen::of(image, path, observed, dlopens) }
 }
 
 /// Returns an image with its prediction; `scope` is the extent of the observation.
@@ -102,7 +100,6 @@ pub(super) fn predicted(
     let complete = image.dropped == 0;
     let dlopens = dlopens(&image, Some(closure));
     Seen {
-        worst: observed.offenders(closure),
         prediction: complete.then(|| Beside::of(&observed, closure, scope)),
         machine: Some(program.machine.to_owned()),
         libc: program.libc.map(|libc| libc.to_string()),
@@ -121,20 +118,6 @@ fn dlopens(image: &Image, closure: Option<&Closure>) -> Dlopens {
     let cache = facts.and_then(|facts| facts.cache_path.as_ref());
     let cache = cache.map_or(CACHE.into(), |path| path.as_bstr());
     observe::dlopens(&image.dlopens, cache, &OsFs::new().session())
-}
-
-/// Counts the misses of probes without a known requester, by the directories and names of their paths.
-fn raw_offenders(probes: &[Probe]) -> Offenders {
-    let failed = probes.iter().filter(|probe| probe.outcome.is_failed_call());
-    Offenders::charge(failed.map(|probe| {
-        let dir = probe.path.rfind_byte(b'/').map(|end| BStr::new(&probe.path[..end]));
-        Miss {
-            directory: dir,
-            needed: probe.needed.as_ref(),
-            object: probe.needed_by.as_ref(),
-            call: probe.call,
-        }
-    }))
 }
 
 /// Merges the calls of both shares into one list.
@@ -191,6 +174,7 @@ impl Seen {
             secure: image.secure,
             reached_entry: image.reached_entry,
             storm: observed.storm,
+            worst: observed.worst,
             storm_ns,
             syscalls: whole([&image.loader, &image.program]),
             loader: image.loader,

@@ -10,7 +10,7 @@ use super::dirs::PathList;
 use super::open_path::{Found, Request};
 use super::run_path::RunPath;
 use super::verify;
-use super::{Ended, Named, Process};
+use super::{Ended, Process};
 use crate::loader::GlibcVersion;
 use crate::loader::load::{Answer, LoadedObject, Refusal, Role};
 use crate::path;
@@ -23,11 +23,8 @@ impl Process<'_> {
     /// `_dl_map_object`: finds the object for a name, and loads it if it is new.
     pub(super) fn map_object(&mut self, request: Request<'_>) -> Result<Answer, Ended> {
         // `_dl_name_match_p` and the sonames: a name that a loaded object has costs no search.
-        if let Some(&named) = self.namespaces[request.namespace].names.get(request.name) {
-            return Ok(match named {
-                Named::Object(object) => Answer::AlreadyLoaded(object),
-                Named::Vdso => Answer::Vdso,
-            });
+        if let Some(answer) = self.namespaces[request.namespace].names.get(request.name) {
+            return Ok(answer.clone());
         }
         // `_dl_audit_objsearch` with LA_SER_ORIG: an audit module may replace the name. becalm's
         // module does so in the program's namespace only.
@@ -240,7 +237,7 @@ impl Process<'_> {
         let known = self.namespaces[namespace].files.get(&file.id).copied();
         // `_dl_name_match_p` with `GL(dl_rtld_map)`: a process has one loader, so another namespace
         // gets a link map that refers to it.
-        let is_loader = || matches!(self.namespaces[0].names.get(name), Some(Named::Object(1)));
+        let is_loader = || self.namespaces[0].names.get(name) == Some(&Answer::AlreadyLoaded(1));
         if let Some(object) = known.or_else(|| (namespace != 0 && is_loader()).then_some(1)) {
             // `add_name_to_object`: the next lookup of this name costs no search.
             self.add_name(namespace, object, name);

@@ -27,7 +27,7 @@ use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
 use self::dirs::{Dirs, PathList};
-use super::load::{Load, LoadedObject, Reason, Refusal, Role, Start, Stop};
+use super::load::{Answer, Load, LoadedObject, Reason, Refusal, Role, Start, Stop};
 use super::{Environment, GlibcVersion, LoaderFacts};
 use crate::fs::{Errno, FileId, FileSystem};
 use crate::path;
@@ -92,14 +92,9 @@ struct LinkMap {
 /// One list of link maps (`struct link_namespaces`), indexed by name and by file.
 #[derive(Default)]
 struct Namespace {
-    names: FxHashMap<BString, Named>,
+    /// The answers to the names that loaded objects have.
+    names: FxHashMap<BString, Answer>,
     files: FxHashMap<FileId, usize>,
-}
-
-#[derive(Clone, Copy)]
-enum Named {
-    Object(usize),
-    Vdso,
 }
 
 /// The sonames of the vDSO on all architectures (`vdso(7)`).
@@ -166,7 +161,7 @@ impl<'a> Process<'a> {
         let loader = LoadedObject::new(&start.interpreter, id, &start.loader, Role::Loader);
         // `setup_vdso` adds the link map of the vDSO, which answers to its soname.
         for name in VDSO_NAMES {
-            self.namespaces[0].names.insert(name.into(), Named::Vdso);
+            self.namespaces[0].names.insert(name.into(), Answer::Vdso);
         }
         self.add_object(loader, path::dir(&start.interpreter).to_owned());
         // `_dl_rtld_libname`: an object that needs the loader by its `PT_INTERP` path gets this
@@ -206,7 +201,7 @@ impl<'a> Process<'a> {
         let names = &mut self.namespaces[namespace].names;
         // `entry` would copy the name even if it is known.
         if !names.contains_key(name) {
-            names.insert(name.to_owned(), Named::Object(object));
+            names.insert(name.to_owned(), Answer::AlreadyLoaded(object));
         }
     }
 
