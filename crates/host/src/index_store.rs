@@ -315,9 +315,10 @@ impl Work<'_> {
             if need.impossible || need.tunable().is_some() {
                 static_tls.push((program.path.clone(), need));
             }
-            gatherer.program(program);
+            gatherer.index.programs.push(program);
         }
-        let mut index = gatherer.finish(self.settings(facts), self.loaders.as_ref(), facts);
+        let mut index = gatherer.index;
+        index.settings = self.settings(facts);
         index.bound = bound;
         index.filters = filters();
         if self.options.image {

@@ -5,8 +5,8 @@ use bstr::{BStr, BString};
 use super::encoder::{Encoder, Section};
 use super::layout::{self, Writer, kind};
 use super::{
-    Condition, Directory, Edge, EncodeError, Fingerprint, Index, Loader, Object, Program,
-    SearchDir, Target, hash,
+    Condition, Directory, Edge, EncodeError, Fingerprint, Index, Object, Program, SearchDir,
+    Target, hash,
 };
 use super::{bound, origins, paths};
 
@@ -23,7 +23,6 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
     let roots = encoder.set(&index.roots)?;
     let search_dirs = encoder.search_dirs(&index.search_dirs)?;
     let directories = encoder.directories(&index.directories)?;
-    let loader = encoder.loader(index.loader.as_ref())?;
     let (sorted, program_buckets) = encoder.in_buckets(&index.programs, |program| &program.path);
     let programs = encoder.programs(sorted)?;
     let bound = bound::encode(&index.bound, &mut encoder)?;
@@ -34,7 +33,6 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
         // program.
         (kind::PROGRAMS, programs),
         (kind::PROGRAM_BUCKETS, program_buckets),
-        (kind::LOADER, loader),
         (kind::OBJECTS, objects),
         (kind::BUCKETS, buckets),
         (kind::EDGES, edges),
@@ -169,29 +167,6 @@ impl Encoder {
         self.edges.bytes.extend_from_slice(&list.bytes);
         self.edge_lists.insert(list.bytes, place);
         Ok(place)
-    }
-
-    fn loader(&mut self, loader: Option<&Loader>) -> Result<Writer, EncodeError> {
-        let list = |elements: &[BString]| BString::from(bstr::join(":", elements));
-        let optional = |value: &Option<BString>| value.clone().unwrap_or_default();
-        self.records(loader, |encoder, record, loader| {
-            let strings = [
-                optional(&loader.cache_path),
-                list(&loader.system_dirs),
-                list(&loader.hwcaps),
-                optional(&loader.platform),
-                loader.lib.clone(),
-            ];
-            record.word(encoder.string(&loader.paths)?);
-            record.word(u32::from(loader.release.major) << 16 | u32::from(loader.release.minor));
-            for string in &strings {
-                record.word(encoder.string(string)?);
-            }
-            let flags = (u32::from(loader.cache_path.is_some()) * layout::LOADER_HAS_CACHE)
-                | (u32::from(loader.platform.is_some()) * layout::LOADER_HAS_PLATFORM);
-            record.words([flags, 0]);
-            Ok(0)
-        })
     }
 
     fn programs(&mut self, programs: Vec<&Program>) -> Result<Writer, EncodeError> {

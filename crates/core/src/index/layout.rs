@@ -45,7 +45,6 @@ pub(super) mod kind {
     pub(in super::super) const DIRECTORIES: Kind = Kind { number: 6, size: 32 };
     pub(in super::super) const STRINGS: Kind = Kind { number: 7, size: 1 };
     pub(in super::super) const ORIGINS: Kind = Kind { number: 8, size: 4 };
-    pub(in super::super) const LOADER: Kind = Kind { number: 9, size: 40 };
     pub(in super::super) const PROGRAMS: Kind = Kind { number: 10, size: 40 };
     pub(in super::super) const PROGRAM_BUCKETS: Kind = Kind { number: 11, size: 4 };
     pub(in super::super) const SEARCH_DIRS: Kind = Kind { number: 13, size: 32 };
@@ -63,8 +62,6 @@ pub(super) mod kind {
 pub(super) const BOUND_PROGRAM_UNDEFINED_FUNCTION: u32 = 1;
 pub(super) const BOUND_OBJECT_ROOTED: u32 = 1;
 pub(super) const PROGRAM_NO_START: u32 = 1;
-pub(super) const LOADER_HAS_CACHE: u32 = 1;
-pub(super) const LOADER_HAS_PLATFORM: u32 = 2;
 
 pub(super) const OBJECT_CANONICAL: u32 = 1;
 pub(super) const OBJECT_CLOSED: u32 = 2;

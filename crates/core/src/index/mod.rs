@@ -30,7 +30,6 @@ use bstr::{BStr, BString};
 use thiserror::Error;
 
 use crate::elf::{Class, Endian, Ident};
-use crate::facts::GlibcVersion;
 use crate::path;
 
 pub use self::table_error::TableError;
@@ -64,33 +63,12 @@ pub struct Index {
     /// True if it is for starts that are told results of lookups: the module takes those of a pack also for a
     /// program that is not here.
     pub is_told: bool,
-    /// The loader that the answers are for.
-    pub loader: Option<Loader>,
     /// The programs, each path once.
     pub programs: Vec<Program>,
     /// The bindings of programs.
     pub bound: bound::Bound,
     /// The paths below the packages of stores, if they are indexed.
     pub paths: Option<paths::Paths>,
-}
-
-/// The facts of the loader that the answers depend on, as in [`crate::facts::LoaderFacts`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Loader {
-    /// The interpreters with these facts, separated by `:`.
-    pub paths: BString,
-    /// Its release.
-    pub release: GlibcVersion,
-    /// The loader cache.
-    pub cache_path: Option<BString>,
-    /// Its search directories.
-    pub system_dirs: Vec<BString>,
-    /// Its hwcaps subdirectories on the machine where the index was made.
-    pub hwcaps: Vec<BString>,
-    /// `$PLATFORM` on that machine.
-    pub platform: Option<BString>,
-    /// `$LIB`.
-    pub lib: BString,
 }
 
 /// Returns the hash of the objects of a start, as the loader names them: the libraries and the

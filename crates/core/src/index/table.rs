@@ -3,17 +3,13 @@
 //! This reader is stricter than the module's. The module ignores a damaged record, and this reader
 //! returns an error for it.
 
-use super::table_error::TableError;
-use bstr::{BString, ByteSlice};
-
 use super::layout::{self, kind};
 use super::records::Records;
 use super::{
-    Condition, Directory, Edge, Fingerprint, Index, Loader, Object, Program, SearchDir, Target,
+    Condition, Directory, Edge, Fingerprint, Index, Object, Program, SearchDir, TableError, Target,
     hash,
 };
 use super::{bound, origins, paths};
-use crate::facts::GlibcVersion;
 
 /// A table with a valid header and checksum.
 #[derive(Clone, Debug)]
@@ -80,7 +76,6 @@ impl Records<'_> {
             roots: self.set(self.header.roots)?,
             directories: self.all(kind::DIRECTORIES, Self::directory)?,
             search_dirs: self.all(kind::SEARCH_DIRS, Self::search_dir)?,
-            loader: self.loader()?,
             programs: self.all(kind::PROGRAMS, Self::program)?,
             bound: bound::read(self)?,
             paths: paths::read(self)?,
@@ -197,29 +192,6 @@ impl Records<'_> {
                 Ok(hash::NameHash(high << 32 | u64::from(self.word(start + 8 * name + 4)?)))
             })
             .collect()
-    }
-
-    fn loader(&self) -> Result<Option<Loader>, TableError> {
-        let section = self.section(kind::LOADER)?;
-        let Some(at) = section.record(0) else { return Ok(None) };
-        self.check(at, kind::LOADER.size, 0)?;
-        let string = |field: usize| self.string(self.word(at + field)?).map(ToOwned::to_owned);
-        let list = |field: usize| {
-            let list: BString = string(field)?;
-            let elements = list.split_str(":").filter(|element| !element.is_empty());
-            Ok(elements.map(BString::from).collect::<Vec<_>>())
-        };
-        let (release, flags) = (self.word(at + 4)?, self.word(at + 28)?);
-        let has = |flag: u32| flags & flag != 0;
-        Ok(Some(Loader {
-            paths: string(0)?,
-            release: GlibcVersion { major: (release >> 16) as u16, minor: release as u16 },
-            cache_path: has(layout::LOADER_HAS_CACHE).then(|| string(8)).transpose()?,
-            system_dirs: list(12)?,
-            hwcaps: list(16)?,
-            platform: has(layout::LOADER_HAS_PLATFORM).then(|| string(20)).transpose()?,
-            lib: string(24)?,
-        }))
     }
 
     fn program(&self, at: usize) -> Result<Program, TableError> {

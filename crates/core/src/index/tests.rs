@@ -8,12 +8,11 @@ use super::bound::{
 };
 use super::hash::NameHash;
 use super::{
-    Condition, Directory, Edge, EmbedError, Fingerprint, Folder, Index, Loader, Object, Program,
-    Ranged, SearchDir, Start, Table, TableError, Target, Time, embed, encode, layout,
-    module_is_whole, split,
+    Condition, Directory, Edge, EmbedError, Fingerprint, Folder, Index, Object, Program, Ranged,
+    SearchDir, Start, Table, TableError, Target, Time, embed, encode, layout, module_is_whole,
+    split,
 };
 use crate::elf::{Class, Endian};
-use crate::facts::GlibcVersion;
 
 pub(super) const TARGETS: [Target; 3] = [
     Target { machine: 62, class: Class::Elf64, endian: Endian::Little },
@@ -94,15 +93,6 @@ pub(super) fn store(objects: usize) -> Index {
                 names: vec![NameHash::of("a".into(), true), NameHash::of("c".into(), false)],
             })
             .to_vec(),
-        loader: Some(Loader {
-            paths: "/lib64/ld-linux-x86-64.so.2:/lib/ld.so".into(),
-            release: GlibcVersion { major: 2, minor: 36 },
-            cache_path: Some("/etc/ld.so.cache".into()),
-            system_dirs: vec!["/lib/".into(), "/usr/lib/".into()],
-            hwcaps: vec!["x86-64-v2".into()],
-            platform: None,
-            lib: "lib/x86_64-linux-gnu".into(),
-        }),
         programs: (0..objects)
             .step_by(2)
             .map(|object| Program {

@@ -18,11 +18,10 @@ use serde::Serialize;
 use std::sync::Arc;
 
 use super::{
-    Condition, Directory, Edge, Fingerprint, Folder, Index, Loader, Object, Program, SearchDir,
-    Time, hash,
+    Condition, Directory, Edge, Fingerprint, Folder, Index, Object, SearchDir, Time, hash,
 };
 use crate::elf::Ident;
-use crate::facts::{Libc, LoaderFacts};
+use crate::facts::LoaderFacts;
 use crate::fs::{Errno, FileSystem};
 use crate::search::Stores;
 
@@ -171,7 +170,8 @@ pub fn is_in_package(path: &[u8]) -> bool {
 /// Gathers objects into an index.
 #[derive(Default)]
 pub struct Gatherer {
-    index: Index,
+    /// The index so far.
+    pub index: Index,
     conditions: FxHashMap<Condition, u32>,
     folders: FxHashMap<BString, u32>,
     search_dirs: FxHashMap<BString, u32>,
@@ -237,24 +237,6 @@ impl Gatherer {
     pub fn root(&mut self, path: BString, fingerprint: Fingerprint) {
         let condition = self.condition(Condition::Directory(path, fingerprint));
         self.index.roots.push(condition);
-    }
-
-    /// Adds a program.
-    pub fn program(&mut self, program: Program) {
-        self.index.programs.push(program);
-    }
-
-    /// Returns the index, given [`Index::settings`] and the facts of the loaders at `paths`.
-    #[must_use]
-    pub fn finish(mut self, settings: u32, paths: &BStr, facts: &LoaderFacts) -> Index {
-        self.index.settings = settings;
-        if let Libc::Glibc(release) = facts.libc {
-            let LoaderFacts { cache_path, system_dirs, hwcaps, platform, lib, .. } = facts.clone();
-            let paths = paths.to_owned();
-            self.index.loader =
-                Some(Loader { paths, release, cache_path, system_dirs, hwcaps, platform, lib });
-        }
-        self.index
     }
 
     fn conditions(&mut self, conditions: Vec<Condition>) -> Vec<u32> {
