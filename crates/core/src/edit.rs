@@ -67,3 +67,20 @@ pub enum RunPathKind {
     /// `DT_RUNPATH`.
     Runpath,
 }
+
+impl RunPathKind {
+    /// Sets the run path of an object, which has these entries.
+    pub fn set(
+        self,
+        value: Option<BString>,
+        rpath: &mut Option<BString>,
+        runpath: &mut Option<BString>,
+    ) {
+        let is_rpath = match self {
+            Self::Keep => rpath.is_some() && runpath.is_none(),
+            Self::Rpath => true,
+            Self::Runpath => false,
+        };
+        (*rpath, *runpath) = if is_rpath { (value, None) } else { (None, value) };
+    }
+}

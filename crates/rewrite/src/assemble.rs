@@ -6,7 +6,6 @@
 use std::ops::Range;
 
 use becalm_core::patch::Write;
-use object::ReadRef;
 use object::elf::{
     DT_STRSZ, DT_STRTAB, PF_R, PN_XNUM, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, PT_NULL, PT_PHDR,
 };
@@ -15,10 +14,10 @@ use crate::RewriteError;
 use crate::dynamic;
 use crate::format::{Dyn, Place, Segment};
 use crate::goal::{Goal, Names};
-use crate::image::{Image, SECTIONS_MAX, bytes_at, is_static_pie};
+use crate::image::{File, Image, SECTIONS_MAX, Source, is_static_pie};
 use crate::layout::{self, Block, Layout, TABLE_TAGS};
 use crate::notes::{self, NOTE_NAME};
-use crate::overlay::Overlay;
+use crate::overlay;
 use crate::record::{Content, LEADER_SIZE};
 use crate::sections::{self, News, VOID_NAME};
 use crate::segment::{Appended, HEAD_SIZE};
@@ -49,14 +48,13 @@ struct Parts {
 ///
 /// # Errors
 /// Returns [`RewriteError`] if the file has no room, or if its structures contradict each other.
-pub(crate) fn assemble<'data, R: ReadRef<'data>>(
+pub(crate) fn assemble(
     image: &Image,
-    data: R,
     goal: &Goal,
     append_at: u64,
 ) -> Result<Content, RewriteError> {
     let image = &goal.fields.changed(image);
-    let parts = &Parts::of(image, data, goal)?;
+    let parts = &Parts::of(image, goal)?;
     let needs_segment = parts.dynamic_moves
         || parts.note.is_some()
         || parts.interpreter.is_some()
@@ -66,11 +64,11 @@ pub(crate) fn assemble<'data, R: ReadRef<'data>>(
     }
     let slots = 1 + usize::from(parts.dynamic_moves);
     let tables = image.dynamic.is_some() && !is_static_pie(image);
-    let layout = layout::choose(image, data, slots, parts.note.is_some(), tables);
+    let layout = layout::choose(image, slots, parts.note.is_some(), tables);
     // `eu-elflint` adds the size of a relocation's symbol to the place that it changes, and reports a
     // text relocation if the sum is in a read-only segment (`check_one_reloc`). A table that moves
     // would leave the gap in the file as well.
-    let gap = if layout.table_moves { 0 } else { symbols::largest(image, data) };
+    let gap = if layout.table_moves { 0 } else { symbols::largest(image) };
     let mut builder = Builder {
         image,
         parts,
@@ -81,34 +79,32 @@ pub(crate) fn assemble<'data, R: ReadRef<'data>>(
         writes: Vec::new(),
     };
     // A displaced block is copied with the small changes in it.
-    builder.fill(&Overlay::new(data, &parts.changes, image.length))?;
+    let changed = overlay::new(image.data, &parts.changes, image.length);
+    builder.fill(&File::new(&changed))?;
     builder.put_dynamic()?;
-    builder.writes.extend(symbols::follow(image, data, &builder.appended, builder.news.dynamic));
+    builder.writes.extend(symbols::follow(image, &builder.appended, builder.news.dynamic));
     builder.finish(goal, append_at)
 }
 
 impl Parts {
-    fn of<'data, R: ReadRef<'data>>(
-        image: &Image,
-        data: R,
-        goal: &Goal,
-    ) -> Result<Self, RewriteError> {
-        let mut strings = Strings::default();
-        let old = goal.names.as_ref().map(|_| Names::of(image, data)).transpose()?;
+    fn of(image: &Image, goal: &Goal) -> Result<Self, RewriteError> {
+        let mut strings = Strings::new(image);
+        let old = goal.names.as_ref().map(|_| Names::of(image)).transpose()?;
         let names = old.as_ref().zip(goal.names.as_ref());
-        let entries = image.dynamic.as_ref().map(|dynamic| {
-            dynamic::entries((image, data), dynamic, names, &goal.fields, &mut strings)
-        });
+        let entries = image
+            .dynamic
+            .as_ref()
+            .map(|dynamic| dynamic::entries(dynamic, names, &goal.fields, &mut strings));
         let entries = entries.transpose()?;
-        let mut changes = goal.fields.versions(image, data)?;
+        let mut changes = goal.fields.versions(image)?;
         if let Some((old, new)) = names {
-            changes.extend(versions::follow(image, data, old, new, &mut strings)?);
+            changes.extend(versions::follow(image, old, new, &mut strings)?);
         }
         // An existing note is hidden even if a new one follows, because the first note counts.
         if goal.note.is_some() {
-            void_notes(image, data, &mut changes);
+            void_notes(image, &mut changes);
         }
-        // `Overlay` needs the writes in ascending order.
+        // The overlay needs the writes in ascending order.
         changes.sort_by_key(|change| change.offset);
         let note = goal.note.iter().flatten().next();
         let note = note.map(|it| notes::note(image.format, it)).transpose()?;
@@ -148,8 +144,8 @@ fn in_place(
 
 /// Hides the existing resolution notes from all readers: their type becomes 0, and their section gets
 /// another name.
-fn void_notes<'data, R: ReadRef<'data>>(image: &Image, data: R, changes: &mut Vec<Write>) {
-    let found = notes::resolution(image, data);
+fn void_notes(image: &Image, changes: &mut Vec<Write>) {
+    let found = notes::resolution(image);
     for note in &found {
         // The type follows two lengths.
         changes.push(Write { offset: note.offset + 8, bytes: vec![0; 4] });
@@ -171,7 +167,7 @@ fn void_notes<'data, R: ReadRef<'data>>(image: &Image, data: R, changes: &mut Ve
 
 /// The state while the segments are filled.
 struct Builder<'a> {
-    image: &'a Image,
+    image: &'a Image<'a>,
     parts: &'a Parts,
     layout: Layout,
     appended: Appended,
@@ -182,9 +178,9 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     /// Fills the read-only segment.
-    fn fill<'o, R: ReadRef<'o>>(&mut self, data: R) -> Result<(), RewriteError> {
+    fn fill(&mut self, data: &dyn Source) -> Result<(), RewriteError> {
         let (image, parts) = (self.image, self.parts);
-        let (offset, vaddr) = (self.appended.offset, self.appended.push(&[], 1).1 - HEAD_SIZE);
+        let (offset, vaddr) = (self.appended.offset, self.appended.push(&[], 1).vaddr - HEAD_SIZE);
         self.news.head = Some(Place { offset, vaddr, size: HEAD_SIZE });
         let shared = self.layout.shared.map(|index| image.segments[index].file_end());
         // The table is written last; here it gets its room.
@@ -193,7 +189,7 @@ impl Builder<'_> {
             let more = 1 + usize::from(parts.dynamic_moves) + usize::from(note);
             let count = image.segments.len() + more - layout::unused(image).min(more);
             let table = vec![0; count * image.format.segment_size() as usize];
-            self.table_offset = self.appended.push(&table, image.format.word_align()).0;
+            self.table_offset = self.appended.push(&table, image.format.word_align()).offset;
         }
         // The new interpreter and string table replace blocks and are pushed later.
         let replaced = || parts.interpreter.iter().chain(&parts.strings);
@@ -201,7 +197,7 @@ impl Builder<'_> {
             let end = range.end;
             if !replaced().any(|(again, _)| *again == range) {
                 let broken = RewriteError::Malformed("a displaced range cannot be read");
-                let bytes = bytes_at(data, range.start, end - range.start).ok_or(broken)?;
+                let bytes = data.bytes_at(range.start, end - range.start).ok_or(broken)?;
                 self.appended.push_moved(range, bytes, align);
             }
             // The note follows the displaced one whose `PT_NOTE` it shares.
@@ -219,10 +215,7 @@ impl Builder<'_> {
     }
 
     fn push_note(&mut self) {
-        if let Some(note) = &self.parts.note {
-            let (offset, vaddr) = self.appended.push(note, 4);
-            self.news.note = Some(Place { offset, vaddr, size: note.len() as u64 });
-        }
+        self.news.note = self.parts.note.as_ref().map(|note| self.appended.push(note, 4));
     }
 
     /// Writes the dynamic section with the addresses of moved tables, in place or in a writable segment.
@@ -248,9 +241,7 @@ impl Builder<'_> {
         if parts.dynamic_moves {
             let capacity = entries.len() + 1 + SPARE;
             let bytes = |vaddr| dynamic::bytes(image, &entries, vaddr, capacity);
-            let (offset, vaddr) = self.appended.writable(bytes)?;
-            let size = capacity as u64 * image.format.dyn_size();
-            self.news.dynamic = Some(Place { offset, vaddr, size });
+            self.news.dynamic = Some(self.appended.writable(bytes)?);
         } else {
             let bytes = dynamic::bytes(image, &entries, dynamic.vaddr, dynamic.capacity)?;
             self.writes.push(Write { offset: dynamic.offset, bytes });

@@ -2,7 +2,6 @@
 //! replace spare `DT_NULL`s.
 
 use bstr::BString;
-use object::ReadRef;
 use object::elf::{
     DF_1_NODEFLIB, DT_AUDIT, DT_DEBUG, DT_FLAGS_1, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME,
     DynamicTag,
@@ -25,16 +24,15 @@ const EM_MIPS: u16 = object::elf::EM_MIPS.0;
 ///
 /// # Errors
 /// Returns [`RewriteError`] if the string table cannot be read.
-pub(crate) fn entries<'data, R: ReadRef<'data>>(
-    (image, data): (&Image, R),
+pub(crate) fn entries(
     dynamic: &Dynamic,
     names: Option<(&Names, &Names)>,
     fields: &Fields,
-    strings: &mut Strings<'data>,
+    strings: &mut Strings<'_>,
 ) -> Result<Vec<Dyn>, RewriteError> {
     let mut entries = dynamic.entries.clone();
     if let Some((old, new)) = names {
-        let mut offset = |name: &BString| strings.offset(image, data, name);
+        let mut offset = |name: &BString| strings.offset(name);
         if old.needed != new.needed {
             entries = needed(&entries, &old.needed, &new.needed, &mut offset)?;
         }

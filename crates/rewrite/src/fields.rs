@@ -3,7 +3,6 @@
 
 use becalm_core::patch::Write;
 use bstr::{BString, ByteSlice};
-use object::ReadRef;
 use object::elf::{
     DF_1_NODEFLIB, DT_DEBUG, DT_FLAGS_1, DT_SYMTAB, DT_VERSYM, PF_X, PT_GNU_STACK, SHT_DYNSYM,
     VER_NDX_GLOBAL,
@@ -11,7 +10,7 @@ use object::elf::{
 
 use crate::RewriteError;
 use crate::format::Section;
-use crate::image::{Image, bytes_at, string_at};
+use crate::image::Image;
 
 /// The index of `EI_OSABI` in the ELF header.
 const OS_ABI: usize = 7;
@@ -34,25 +33,21 @@ impl Fields {
     ///
     /// # Errors
     /// Returns [`RewriteError`] if the original cannot be read.
-    pub(crate) fn settle<'data, R: ReadRef<'data>>(
-        &mut self,
-        image: &Image,
-        data: R,
-    ) -> Result<(), RewriteError> {
+    pub(crate) fn settle(&mut self, image: &Image) -> Result<(), RewriteError> {
         self.os_abi = self.os_abi.filter(|abi| image.header.ident[OS_ABI] != *abi);
         self.executable_stack =
             self.executable_stack.filter(|&wanted| stack(image) != Some(wanted));
         self.no_default_libraries &= !has_no_default_libraries(image);
         self.debug_tag &= !has_debug_tag(image);
         if !self.unversioned.is_empty() {
-            let versioned = versioned(image, data, &self.unversioned)?;
+            let versioned = versioned(image, &self.unversioned)?;
             self.unversioned.retain(|name| versioned.iter().any(|(_, other)| name == other));
         }
         Ok(())
     }
 
     /// Returns the tables of the original with the wanted header and flags.
-    pub(crate) fn changed(&self, image: &Image) -> Image {
+    pub(crate) fn changed<'data>(&self, image: &Image<'data>) -> Image<'data> {
         let mut image = image.clone();
         if let Some(abi) = self.os_abi {
             image.header.ident[OS_ABI] = abi;
@@ -70,27 +65,23 @@ impl Fields {
     ///
     /// # Errors
     /// Returns [`RewriteError`] if the symbols cannot be read.
-    pub(crate) fn versions<'data, R: ReadRef<'data>>(
-        &self,
-        image: &Image,
-        data: R,
-    ) -> Result<Vec<Write>, RewriteError> {
+    pub(crate) fn versions(&self, image: &Image) -> Result<Vec<Write>, RewriteError> {
         if self.unversioned.is_empty() {
             return Ok(Vec::new());
         }
         let global = image.format.u16(VER_NDX_GLOBAL.0).to_vec();
-        let found = versioned(image, data, &self.unversioned)?;
+        let found = versioned(image, &self.unversioned)?;
         Ok(found.into_iter().map(|(offset, _)| Write { offset, bytes: global.clone() }).collect())
     }
 
     /// Returns true if a finished file has the wanted fields.
-    pub(crate) fn hold<'data, R: ReadRef<'data>>(&self, after: &Image, data: R) -> bool {
+    pub(crate) fn hold(&self, after: &Image) -> bool {
         self.os_abi.is_none_or(|abi| after.header.ident[OS_ABI] == abi)
             && self.executable_stack.is_none_or(|wanted| stack(after) == Some(wanted))
             && (!self.no_default_libraries || has_no_default_libraries(after))
             && (!self.debug_tag || has_debug_tag(after))
             && (self.unversioned.is_empty()
-                || versioned(after, data, &self.unversioned).is_ok_and(|left| left.is_empty()))
+                || versioned(after, &self.unversioned).is_ok_and(|left| left.is_empty()))
     }
 }
 
@@ -111,11 +102,7 @@ fn has_debug_tag(image: &Image) -> bool {
 
 /// Returns the file offsets of the versions of the symbols with one of the `names`, with the name.
 /// Symbols without a version are left out.
-fn versioned<'data, R: ReadRef<'data>>(
-    image: &Image,
-    data: R,
-    names: &[BString],
-) -> Result<Vec<(u64, BString)>, RewriteError> {
+fn versioned(image: &Image, names: &[BString]) -> Result<Vec<(u64, BString)>, RewriteError> {
     let broken = || RewriteError::Malformed("its dynamic symbols cannot be read");
     let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
     let Some(versions) = dynamic.value(DT_VERSYM) else { return Ok(Vec::new()) };
@@ -129,9 +116,9 @@ fn versioned<'data, R: ReadRef<'data>>(
         return Err(broken());
     }
     let table = image.file_offset(symbols, count * size).ok_or_else(broken)?;
-    let table = bytes_at(data, table, count * size).ok_or_else(broken)?;
+    let table = image.bytes_at(table, count * size).ok_or_else(broken)?;
     let start = image.file_offset(versions, count * 2).ok_or_else(broken)?;
-    let versions = bytes_at(data, start, count * 2).ok_or_else(broken)?;
+    let versions = image.bytes_at(start, count * 2).ok_or_else(broken)?;
     let mut found = Vec::new();
     for (at, symbol) in table.chunks_exact(size as usize).enumerate() {
         let version = image.format.endian.u16(versions, at * 2).ok_or_else(broken)?;
@@ -140,7 +127,7 @@ fn versioned<'data, R: ReadRef<'data>>(
         if version <= VER_NDX_GLOBAL.0 || name == 0 {
             continue;
         }
-        let name = string_at(image, data, u64::from(name))?;
+        let name = image.string_at(u64::from(name))?;
         if names.iter().any(|wanted| wanted.as_bstr() == name) {
             found.push((start + at as u64 * 2, name.to_owned()));
         }
@@ -154,12 +141,12 @@ mod tests {
 
     use super::*;
     use crate::tests::builder::{Builder, FORMATS};
-    use crate::tests::{edited, undone, view};
+    use crate::tests::{edited, read_image, undone, view};
 
     /// Makes a program whose last program header is a `PT_GNU_STACK`, instead of a note.
     fn with_stack(builder: &Builder) -> Vec<u8> {
         let mut data = builder.build();
-        let image = Image::read(data.as_slice()).unwrap();
+        let image = read_image(&data);
         let at = image.segments.iter().rposition(|it| it.kind == object::elf::PT_NOTE).unwrap();
         let at = (image.header.phoff + at as u64 * image.format.segment_size()) as usize;
         data[at..at + 4].copy_from_slice(&image.format.u32(PT_GNU_STACK.0));
@@ -190,11 +177,11 @@ mod tests {
                 }
                 assert_eq!(step, edited(&original, &edits));
                 assert_eq!(view(&step).ident.os_abi, 9);
-                let image = Image::read(step.as_slice()).unwrap();
+                let image = read_image(&step);
                 assert_eq!(stack(&image), Some(true));
                 assert!(has_no_default_libraries(&image) && has_debug_tag(&image));
                 let back = edited(&step, &[Edit::ExecutableStack(false)]);
-                assert_eq!(stack(&Image::read(back.as_slice()).unwrap()), Some(false));
+                assert_eq!(stack(&read_image(&back)), Some(false));
                 assert_eq!(undone(&back), original);
             }
         }

@@ -3,15 +3,14 @@
 //! The image is built from the goal only. Independent edits therefore give the same file in any order,
 //! and a repeated edit changes nothing.
 
-use becalm_core::edit::{Edit, RunPathKind};
+use becalm_core::edit::Edit;
 use bstr::BString;
-use object::ReadRef;
 use object::elf::DynamicTag;
 use object::elf::{DT_AUDIT, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME};
 
 use crate::RewriteError;
 use crate::fields::{self, Fields};
-use crate::image::{ET_DYN, Image, STRING_MAX, bytes_at, is_static_pie, string_at};
+use crate::image::{ET_DYN, Image, STRING_MAX, is_static_pie};
 use crate::notes::{self, NOTE_NAME};
 
 /// The limit on the dynamic strings of one file. The entries of a hostile file could all name the same
@@ -48,14 +47,11 @@ pub(crate) struct Needed {
 
 impl Names {
     /// Reads the original's strings.
-    pub(crate) fn of<'data, R: ReadRef<'data>>(
-        image: &Image,
-        data: R,
-    ) -> Result<Self, RewriteError> {
+    pub(crate) fn of(image: &Image) -> Result<Self, RewriteError> {
         let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
         let mut budget = STRINGS_MAX;
         let mut string = |offset| {
-            let string = string_at(image, data, offset)?;
+            let string = image.string_at(offset)?;
             budget = budget
                 .checked_sub(string.len() + 1)
                 .ok_or(RewriteError::Malformed("its dynamic strings exceed 16 MiB"))?;
@@ -75,24 +71,11 @@ impl Names {
         })
     }
 
-    fn set_run_path(&mut self, kind: RunPathKind, value: Option<&BString>) {
-        let kind = match kind {
-            RunPathKind::Keep if self.rpath.is_some() && self.runpath.is_none() => {
-                RunPathKind::Rpath
-            }
-            RunPathKind::Keep => RunPathKind::Runpath,
-            chosen => chosen,
-        };
-        let (rpath, runpath) = match kind {
-            RunPathKind::Rpath => (value, None),
-            _ => (None, value),
-        };
-        (self.rpath, self.runpath) = (rpath.cloned(), runpath.cloned());
-    }
-
     fn apply(&mut self, edit: &Edit) {
         match edit {
-            Edit::RunPath { kind, value } => self.set_run_path(*kind, value.as_ref()),
+            Edit::RunPath { kind, value } => {
+                kind.set(value.clone(), &mut self.rpath, &mut self.runpath);
+            }
             Edit::ReplaceNeeded { from, to } => {
                 for needed in self.needed.iter_mut().filter(|needed| needed.name == *from) {
                     needed.name.clone_from(to);
@@ -116,18 +99,12 @@ impl Goal {
     ///
     /// # Errors
     /// Returns [`RewriteError`] if the edit is not possible in this file.
-    pub(crate) fn apply<'data, R: ReadRef<'data>>(
-        &mut self,
-        edit: &Edit,
-        image: &Image,
-        data: R,
-    ) -> Result<(), RewriteError> {
+    pub(crate) fn apply(&mut self, edit: &Edit, image: &Image) -> Result<(), RewriteError> {
         check_string(edit)?;
         match edit {
             Edit::ResolutionNote(descriptor) => {
                 let is_named = |section| image.section_name(section) == NOTE_NAME;
-                if image.sections.iter().any(is_named) && notes::resolution(image, data).is_empty()
-                {
+                if image.sections.iter().any(is_named) && notes::resolution(image).is_empty() {
                     return Err(RewriteError::UnreadableNote);
                 }
                 self.note = Some(descriptor.clone());
@@ -147,18 +124,13 @@ impl Goal {
                 if is_static_pie(image) {
                     return Err(RewriteError::StaticPie);
                 }
-                self.apply_to_dynamic(edit, image, data)?;
+                self.apply_to_dynamic(edit, image)?;
             }
         }
         Ok(())
     }
 
-    fn apply_to_dynamic<'data, R: ReadRef<'data>>(
-        &mut self,
-        edit: &Edit,
-        image: &Image,
-        data: R,
-    ) -> Result<(), RewriteError> {
+    fn apply_to_dynamic(&mut self, edit: &Edit, image: &Image) -> Result<(), RewriteError> {
         let fields = &mut self.fields;
         match edit {
             Edit::NoDefaultLibraries => fields.no_default_libraries = true,
@@ -171,7 +143,7 @@ impl Goal {
             // The strings are read at the first edit that needs them.
             _ => match &mut self.names {
                 Some(names) => names.apply(edit),
-                names => names.insert(Names::of(image, data)?).apply(edit),
+                names => names.insert(Names::of(image)?).apply(edit),
             },
         }
         Ok(())
@@ -181,13 +153,9 @@ impl Goal {
     ///
     /// # Errors
     /// Returns [`RewriteError`] if the original cannot be read.
-    pub(crate) fn settle<'data, R: ReadRef<'data>>(
-        &mut self,
-        image: &Image,
-        data: R,
-    ) -> Result<(), RewriteError> {
+    pub(crate) fn settle(&mut self, image: &Image) -> Result<(), RewriteError> {
         if let Some(note) = &self.note {
-            let found = notes::resolution(image, data);
+            let found = notes::resolution(image);
             // Two notes are not the original's state of one note, even if the first is equal.
             let same = match found.as_slice() {
                 [] => note.is_none(),
@@ -199,15 +167,15 @@ impl Goal {
             }
         }
         if let (Some(path), Some(segment)) = (&self.interpreter, image.interpreter()) {
-            let old = bytes_at(data, segment.offset, segment.filesz).unwrap_or_default();
+            let old = image.bytes_at(segment.offset, segment.filesz).unwrap_or_default();
             if old.strip_suffix(b"\0").is_some_and(|old| old == path.as_slice()) {
                 self.interpreter = None;
             }
         }
-        if self.names.is_some() && self.names == Some(Names::of(image, data)?) {
+        if self.names.is_some() && self.names == Some(Names::of(image)?) {
             self.names = None;
         }
-        self.fields.settle(image, data)
+        self.fields.settle(image)
     }
 }
 
@@ -238,13 +206,13 @@ fn check_string(edit: &Edit) -> Result<(), RewriteError> {
 }
 
 /// Returns true for a dynamic loader.
-pub(crate) fn is_loader<'data, R: ReadRef<'data>>(image: &Image, data: R) -> bool {
+pub(crate) fn is_loader(image: &Image) -> bool {
     // A loader reads its own headers before it can relocate itself, so it is never edited.
     if image.interpreter().is_some() || image.header.kind != ET_DYN {
         return false;
     }
     let soname = image.dynamic.as_ref().and_then(|dynamic| dynamic.value(DT_SONAME));
-    let Some(soname) = soname.and_then(|at| string_at(image, data, at).ok()) else {
+    let Some(soname) = soname.and_then(|at| image.string_at(at).ok()) else {
         return false;
     };
     let starts =

@@ -1,6 +1,7 @@
 //! The parsed tables of an ELF file: header, segments, sections and dynamic entries, widened to 64
 //! bits. Only these ranges are read, so that memory does not grow with the file.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use bstr::{BStr, ByteSlice};
@@ -13,6 +14,7 @@ use object::read::ReadRef;
 use crate::RewriteError;
 use crate::format::{Dyn, Entry, Format, Header, Section, Segment};
 
+use becalm_core::elf::DF_1_PIE;
 pub(crate) use becalm_core::elf::{ET_DYN, ET_EXEC};
 
 /// The limit on zero bytes after the last section. More are a payload.
@@ -26,9 +28,43 @@ pub(crate) const STRING_MAX: u64 = 1 << 20;
 /// The limit on the table of section names.
 const NAMES_MAX: u64 = 16 << 20;
 
-/// The parsed tables of a file.
-#[derive(Clone, Debug)]
-pub(crate) struct Image {
+/// A file of which ranges are read, whatever reads them.
+pub(crate) trait Source {
+    /// Returns the length in bytes.
+    ///
+    /// # Errors
+    /// Returns [`RewriteError::Malformed`] if the length is unknown.
+    fn length(&self) -> Result<u64, RewriteError>;
+
+    /// Reads `size` bytes at `offset`. Returns `None` if they are not all in the file.
+    fn bytes_at(&self, offset: u64, size: u64) -> Option<&[u8]>;
+}
+
+/// A file of the callers of this crate, or one with a patch.
+pub(crate) struct File<'data, R>(R, PhantomData<&'data [u8]>);
+
+impl<'data, R: ReadRef<'data>> File<'data, R> {
+    pub(crate) fn new(data: R) -> Self {
+        Self(data, PhantomData)
+    }
+}
+
+impl<'data, R: ReadRef<'data>> Source for File<'data, R> {
+    fn length(&self) -> Result<u64, RewriteError> {
+        self.0.len().map_err(|()| malformed("its length is unknown"))
+    }
+
+    fn bytes_at(&self, offset: u64, size: u64) -> Option<&[u8]> {
+        let length = self.0.len().ok()?;
+        offset.checked_add(size).filter(|&end| end <= length)?;
+        self.0.read_bytes_at(offset, size).ok()
+    }
+}
+
+/// A file and its parsed tables.
+#[derive(Clone)]
+pub(crate) struct Image<'data> {
+    pub(crate) data: &'data dyn Source,
     pub(crate) format: Format,
     pub(crate) length: u64,
     pub(crate) header: Header,
@@ -58,64 +94,32 @@ impl Dynamic {
     pub(crate) fn value(&self, tag: DynamicTag) -> Option<u64> {
         self.entries.iter().rfind(|entry| entry.tag == tag).map(|entry| entry.value)
     }
+
+    /// Returns true for a position-independent program (`DF_1_PIE`).
+    pub(crate) fn is_pie(&self) -> bool {
+        self.value(DT_FLAGS_1).is_some_and(|flags| flags & DF_1_PIE != 0)
+    }
 }
 
 fn malformed(reason: &'static str) -> RewriteError {
     RewriteError::Malformed(reason)
 }
 
-/// Reads `size` bytes at `offset`. Returns `None` if they are not all in the file.
-pub(crate) fn bytes_at<'data, R: ReadRef<'data>>(
-    data: R,
-    offset: u64,
-    size: u64,
-) -> Option<&'data [u8]> {
-    let length = data.len().ok()?;
-    offset.checked_add(size).filter(|&end| end <= length)?;
-    data.read_bytes_at(offset, size).ok()
-}
-
-/// Reads the dynamic string at `offset` of the string table.
-pub(crate) fn string_at<'data, R: ReadRef<'data>>(
-    image: &Image,
-    data: R,
-    offset: u64,
-) -> Result<&'data BStr, RewriteError> {
-    let broken = RewriteError::Malformed("a dynamic string is outside the string table");
-    let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
-    let (Some(table), Some(size)) = (dynamic.value(DT_STRTAB), dynamic.value(DT_STRSZ)) else {
-        return Err(broken);
-    };
-    let room = size.checked_sub(offset).ok_or(broken.clone())?.min(STRING_MAX);
-    let start = table.checked_add(offset).ok_or(broken.clone())?;
-    let at = image.file_offset(start, room).ok_or(broken.clone())?;
-    // Most strings are short. A small first read keeps a cache of ranges from reading the whole table.
-    for length in [room.min(256), room] {
-        let bytes = bytes_at(data, at, length).ok_or(broken.clone())?;
-        if let Some(end) = bytes.find_byte(0) {
-            return Ok(bytes[..end].as_bstr());
-        }
-    }
-    Err(broken)
-}
-
 /// Returns true for a program that relocates itself. Its code expects the dynamic section that it was
 /// linked with.
 pub(crate) fn is_static_pie(image: &Image) -> bool {
     let Some(dynamic) = &image.dynamic else { return false };
-    let says_pie =
-        dynamic.value(DT_FLAGS_1).is_some_and(|flags| flags & becalm_core::elf::DF_1_PIE != 0);
-    let alone = image.interpreter().is_none();
-    alone && (image.header.kind != ET_DYN || says_pie)
+    image.interpreter().is_none() && (image.header.kind != ET_DYN || dynamic.is_pie())
 }
 
-impl Image {
+impl<'data> Image<'data> {
     /// Parses a program or library.
     ///
     /// # Errors
     /// Returns [`RewriteError`] if the file is neither, or if its structures are invalid.
-    pub(crate) fn read<'data, R: ReadRef<'data>>(data: R) -> Result<Self, RewriteError> {
-        let ident = bytes_at(data, 0, 52)
+    pub(crate) fn read(data: &'data dyn Source) -> Result<Self, RewriteError> {
+        let ident = data
+            .bytes_at(0, 52)
             .and_then(becalm_core::elf::ident)
             .ok_or(malformed("not an ELF file, or its header is truncated"))?;
         // The ELF files of Guile's compiled code have no machine, and only Guile reads them.
@@ -123,7 +127,7 @@ impl Image {
             return Err(RewriteError::NotLoadable);
         }
         let format = Format { class: ident.class, endian: ident.endian };
-        let header = bytes_at(data, 0, format.header_size());
+        let header = data.bytes_at(0, format.header_size());
         let header: Header =
             header.and_then(|it| format.read(it)).ok_or(RewriteError::Truncated)?;
         if header.phnum == PN_XNUM {
@@ -132,22 +136,48 @@ impl Image {
         if header.phnum > 0 && u64::from(header.phentsize) != format.segment_size() {
             return Err(malformed("its program headers are not of the expected size"));
         }
-        let (count, size) = (header.phnum, format.segment_size());
-        let segments: Vec<Segment> = table(data, format, header.phoff, count, size)?;
-        let sections = sections(data, format, &header)?;
-        let names = names(data, &sections, usize::from(header.shstrndx))?;
-        let dynamic = dynamic(data, format, &segments)?;
-        let is_removed = sections.is_empty();
-        Ok(Self {
+        let mut image = Self {
+            data,
             format,
-            length: data.len().map_err(|()| malformed("its length is unknown"))?,
-            removed_end: if is_removed { removed_end(data, format, header.shoff) } else { 0 },
+            length: data.length()?,
             header,
-            segments,
-            sections,
-            names,
-            dynamic,
-        })
+            segments: Vec::new(),
+            sections: Vec::new(),
+            removed_end: 0,
+            names: Vec::new(),
+            dynamic: None,
+        };
+        let Header { phoff, phnum, .. } = image.header;
+        image.segments = image.table(phoff, phnum, format.segment_size())?;
+        image.sections = image.read_sections()?;
+        image.names = image.read_names()?;
+        image.dynamic = image.read_dynamic()?;
+        if image.sections.is_empty() {
+            image.removed_end = image.find_removed_end();
+        }
+        Ok(image)
+    }
+
+    /// Reads `size` bytes at `offset`. Returns `None` if they are not all in the file.
+    pub(crate) fn bytes_at(&self, offset: u64, size: u64) -> Option<&'data [u8]> {
+        self.data.bytes_at(offset, size)
+    }
+
+    /// Reads the dynamic string at `offset` of the string table.
+    pub(crate) fn string_at(&self, offset: u64) -> Result<&'data BStr, RewriteError> {
+        let dynamic = self.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
+        let string = || {
+            let (table, size) = (dynamic.value(DT_STRTAB)?, dynamic.value(DT_STRSZ)?);
+            let room = size.checked_sub(offset)?.min(STRING_MAX);
+            let at = self.file_offset(table.checked_add(offset)?, room)?;
+            // Most strings are short. A small first read keeps a cache of ranges from reading the
+            // whole table.
+            [room.min(256), room].into_iter().find_map(|length| {
+                let bytes = self.bytes_at(at, length)?;
+                Some(bytes[..bytes.find_byte(0)?].as_bstr())
+            })
+        };
+        string().ok_or(malformed("a dynamic string is outside the string table"))
     }
 
     /// Returns the mapped segments (`PT_LOAD`).
@@ -211,7 +241,7 @@ impl Image {
     /// Returns [`RewriteError::Truncated`], [`RewriteError::Overlapping`],
     /// [`RewriteError::DebugInformation`], [`RewriteError::Payload`], [`RewriteError::Unnamed`] or
     /// [`RewriteError::Malformed`] if it cannot.
-    pub(crate) fn check<'data, R: ReadRef<'data>>(&self, data: R) -> Result<(), RewriteError> {
+    pub(crate) fn check(&self) -> Result<(), RewriteError> {
         let extent = self.extent();
         if extent > self.length {
             return Err(RewriteError::Truncated);
@@ -231,7 +261,7 @@ impl Image {
         }
         let rest = self.length - extent;
         let padding = rest <= PADDING
-            && bytes_at(data, extent, rest).is_some_and(|bytes| bytes.iter().all(|&b| b == 0));
+            && self.bytes_at(extent, rest).is_some_and(|bytes| bytes.iter().all(|&b| b == 0));
         match (padding, self.sections.is_empty()) {
             (true, _) => Ok(()),
             (false, true) => Err(RewriteError::Unnamed { offset: extent }),
@@ -272,98 +302,84 @@ impl Image {
         }
         if any { Ok(()) } else { Err(malformed("nothing of it is ever loaded")) }
     }
-}
 
-/// Reads `count` entries of `size` bytes.
-fn table<'data, E: Entry, R: ReadRef<'data>>(
-    data: R,
-    format: Format,
-    offset: u64,
-    count: u16,
-    size: u64,
-) -> Result<Vec<E>, RewriteError> {
-    let bytes = bytes_at(data, offset, u64::from(count) * size).ok_or(RewriteError::Truncated)?;
-    Ok(bytes.chunks_exact(size as usize).filter_map(|entry| format.read(entry)).collect())
-}
+    /// Reads `count` entries of `size` bytes.
+    fn table<E: Entry>(&self, offset: u64, count: u16, size: u64) -> Result<Vec<E>, RewriteError> {
+        let bytes =
+            self.bytes_at(offset, u64::from(count) * size).ok_or(RewriteError::Truncated)?;
+        Ok(bytes.chunks_exact(size as usize).filter_map(|entry| self.format.read(entry)).collect())
+    }
 
-fn sections<'data, R: ReadRef<'data>>(
-    data: R,
-    format: Format,
-    header: &Header,
-) -> Result<Vec<Section>, RewriteError> {
-    let &Header { shoff, shnum, shentsize, .. } = header;
-    let size = format.section_size();
-    if shoff == 0 {
-        return Ok(Vec::new());
+    fn read_sections(&self) -> Result<Vec<Section>, RewriteError> {
+        let Header { shoff, shnum, shentsize, .. } = self.header;
+        let size = self.format.section_size();
+        if shoff == 0 {
+            return Ok(Vec::new());
+        }
+        if shnum == 0 {
+            // gABI: if the number exceeds `e_shnum`, `e_shnum` is 0 and `sh_size` of section 0 has it.
+            let first: Option<Vec<Section>> = self.table(shoff, 1, size).ok();
+            let more = first.is_some_and(|first| first[0].size > 0);
+            return if more { Err(RewriteError::TooManySections) } else { Ok(Vec::new()) };
+        }
+        if shnum >= SECTIONS_MAX {
+            return Err(RewriteError::TooManySections);
+        }
+        if u64::from(shentsize) != size {
+            return Err(malformed("its section headers are not of the expected size"));
+        }
+        self.table(shoff, shnum, size)
     }
-    if shnum == 0 {
-        // gABI: if the number exceeds `e_shnum`, `e_shnum` is 0 and `sh_size` of section 0 has it.
-        let first: Option<Vec<Section>> = table(data, format, shoff, 1, size).ok();
-        let more = first.is_some_and(|first| first[0].size > 0);
-        return if more { Err(RewriteError::TooManySections) } else { Ok(Vec::new()) };
-    }
-    if shnum >= SECTIONS_MAX {
-        return Err(RewriteError::TooManySections);
-    }
-    if u64::from(shentsize) != size {
-        return Err(malformed("its section headers are not of the expected size"));
-    }
-    table(data, format, shoff, shnum, size)
-}
 
-/// Returns the end of the section headers at `e_shoff` and of their sections, although `e_shnum` says
-/// that there are none. Returns 0 if these bytes are not section headers.
-fn removed_end<'data, R: ReadRef<'data>>(data: R, format: Format, mut at: u64) -> u64 {
-    let size = format.section_size();
-    let length = data.len().unwrap_or(0);
-    let mut end = 0;
-    // The first header is empty (gABI, `SHN_UNDEF`).
-    let is_empty = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
-    if at == 0 || !bytes_at(data, at, size).is_some_and(is_empty) {
-        return 0;
+    /// Returns the end of the section headers at `e_shoff` and of their sections, although `e_shnum` says
+    /// that there are none. Returns 0 if these bytes are not section headers.
+    fn find_removed_end(&self) -> u64 {
+        let size = self.format.section_size();
+        let (mut at, mut end) = (self.header.shoff, 0);
+        // The first header is empty (gABI, `SHN_UNDEF`).
+        let is_empty = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
+        if at == 0 || !self.bytes_at(at, size).is_some_and(is_empty) {
+            return 0;
+        }
+        for _ in 1..SECTIONS_MAX {
+            at += size;
+            let section: Option<Section> =
+                self.bytes_at(at, size).and_then(|it| self.format.read(it));
+            let is_inside = |it: &Section| it.kind != SHT_NULL && it.file_end() <= self.length;
+            let Some(section) = section.filter(is_inside) else { break };
+            end = end.max(section.file_end()).max(at + size);
+        }
+        end
     }
-    for _ in 1..SECTIONS_MAX {
-        at += size;
-        let section: Option<Section> = bytes_at(data, at, size).and_then(|it| format.read(it));
-        let is_inside = |it: &Section| it.kind != SHT_NULL && it.file_end() <= length;
-        let Some(section) = section.filter(is_inside) else { break };
-        end = end.max(section.file_end()).max(at + size);
-    }
-    end
-}
 
-fn names<'data, R: ReadRef<'data>>(
-    data: R,
-    sections: &[Section],
-    index: usize,
-) -> Result<Vec<u8>, RewriteError> {
-    // `SHN_XINDEX` does not occur: files with so many sections are refused before.
-    let Some(section) = sections.get(index).filter(|_| index > 0) else {
-        return Ok(Vec::new());
-    };
-    if section.kind == SHT_NOBITS || section.size > NAMES_MAX {
-        return Err(malformed("its section names are unreadable"));
+    fn read_names(&self) -> Result<Vec<u8>, RewriteError> {
+        let index = usize::from(self.header.shstrndx);
+        // `SHN_XINDEX` does not occur: files with so many sections are refused before.
+        let Some(section) = self.sections.get(index).filter(|_| index > 0) else {
+            return Ok(Vec::new());
+        };
+        if section.kind == SHT_NOBITS || section.size > NAMES_MAX {
+            return Err(malformed("its section names are unreadable"));
+        }
+        self.bytes_at(section.offset, section.size)
+            .map(<[u8]>::to_vec)
+            .ok_or(RewriteError::Truncated)
     }
-    bytes_at(data, section.offset, section.size).map(<[u8]>::to_vec).ok_or(RewriteError::Truncated)
-}
 
-/// Parses the last `PT_DYNAMIC` with bytes in the file, which loaders use.
-fn dynamic<'data, R: ReadRef<'data>>(
-    data: R,
-    format: Format,
-    segments: &[Segment],
-) -> Result<Option<Dynamic>, RewriteError> {
-    let found = segments.iter().rfind(|it| it.kind == PT_DYNAMIC && it.filesz > 0);
-    let Some(&Segment { offset, vaddr, filesz, .. }) = found else { return Ok(None) };
-    let bytes = bytes_at(data, offset, filesz).ok_or(RewriteError::Truncated)?;
-    let all = bytes.chunks_exact(format.dyn_size() as usize);
-    let all = all.enumerate().filter_map(|(at, entry)| format.dynamic(entry, at));
-    let entries: Vec<Dyn> = all.clone().take_while(|entry| entry.tag != DT_NULL).collect();
-    if entries.len() == all.clone().count() {
-        return Err(malformed("its dynamic section has no end"));
+    /// Parses the last `PT_DYNAMIC` with bytes in the file, which loaders use.
+    fn read_dynamic(&self) -> Result<Option<Dynamic>, RewriteError> {
+        let found = self.segments.iter().rfind(|it| it.kind == PT_DYNAMIC && it.filesz > 0);
+        let Some(&Segment { offset, vaddr, filesz, .. }) = found else { return Ok(None) };
+        let bytes = self.bytes_at(offset, filesz).ok_or(RewriteError::Truncated)?;
+        let all = bytes.chunks_exact(self.format.dyn_size() as usize);
+        let all = all.enumerate().filter_map(|(at, entry)| self.format.dynamic(entry, at));
+        let entries: Vec<Dyn> = all.clone().take_while(|entry| entry.tag != DT_NULL).collect();
+        if entries.len() == all.clone().count() {
+            return Err(malformed("its dynamic section has no end"));
+        }
+        // An entry after `DT_NULL` that is not zero may be other data.
+        let spare = all.skip(entries.len()).take_while(|it| it.tag == DT_NULL && it.value == 0);
+        let capacity = entries.len() + spare.count().max(1);
+        Ok(Some(Dynamic { offset, vaddr, entries, capacity }))
     }
-    // An entry after `DT_NULL` that is not zero may be other data.
-    let spare = all.skip(entries.len()).take_while(|it| it.tag == DT_NULL && it.value == 0);
-    let capacity = entries.len() + spare.count().max(1);
-    Ok(Some(Dynamic { offset, vaddr, entries, capacity }))
 }

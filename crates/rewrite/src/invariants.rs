@@ -5,27 +5,25 @@
 
 use becalm_core::elf::{self, ObjectView};
 use becalm_core::patch::Write;
-use object::ReadRef;
 use object::elf::{PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_PHDR, SHF_ALLOC, SHT_NOBITS};
 
 use crate::RewriteError;
 use crate::format::Segment;
 use crate::goal::{Goal, Names};
-use crate::image::{Image, bytes_at};
+use crate::image::{File, Image};
 use crate::layout::{TABLE_TAGS, follows};
 use crate::notes;
-use crate::overlay::Overlay;
+use crate::overlay;
 use crate::record::{Content, LEADER_SIZE};
 use crate::sections;
 
 /// The name of a rule, and its check.
-type Rule<D> = (&'static str, fn(&Finished<'_, D>) -> bool);
+type Rule = (&'static str, fn(&Finished) -> bool);
 
 /// The finished image and the original.
-struct Finished<'a, D> {
-    before: &'a Image,
-    after: Image,
-    data: D,
+struct Finished<'a> {
+    before: &'a Image<'a>,
+    after: Image<'a>,
     content: &'a Content,
     goal: &'a Goal,
     view: Option<ObjectView>,
@@ -35,12 +33,7 @@ struct Finished<'a, D> {
 ///
 /// # Errors
 /// Returns [`RewriteError::Invariant`] with the first broken rule.
-pub(crate) fn check<'data, R: ReadRef<'data>>(
-    before: &Image,
-    original: R,
-    content: &Content,
-    goal: &Goal,
-) -> Result<(), RewriteError> {
+pub(crate) fn check(before: &Image, content: &Content, goal: &Goal) -> Result<(), RewriteError> {
     let ordered = "what is written is in order and inside its bounds";
     if !writes_are_in_bounds(before, content) {
         return Err(RewriteError::Invariant(ordered));
@@ -48,29 +41,17 @@ pub(crate) fn check<'data, R: ReadRef<'data>>(
     let mut writes = content.writes.clone();
     writes.push(Write { offset: content.offset, bytes: content.appended.clone() });
     let length = content.offset + content.appended.len() as u64;
-    let finished = Overlay::new(original, &writes, length);
-    // If no string is to change, an appended copy of the table must have the original ones.
-    let names = match (&goal.names, &before.dynamic) {
-        (Some(names), _) => Some(names.clone()),
-        (None, Some(_)) if !content.appended.is_empty() => Names::of(before, original).ok(),
-        _ => None,
-    };
-    check_rules(before, &finished, content, goal, names.as_ref())
+    let patched = overlay::new(before.data, &writes, length);
+    let file = File::new(&patched);
+    let after =
+        Image::read(&file).map_err(|_| RewriteError::Invariant("its headers can be read"))?;
+    // The core's parser is an independent implementation, so an error of one of them is noticed.
+    let view = elf::parse(&patched).ok();
+    check_rules(&Finished { before, after, content, goal, view })
 }
 
-fn check_rules<'data, R: ReadRef<'data>>(
-    before: &Image,
-    data: R,
-    content: &Content,
-    goal: &Goal,
-    names: Option<&Names>,
-) -> Result<(), RewriteError> {
-    let broken = |rule| RewriteError::Invariant(rule);
-    let after = Image::read(data).map_err(|_| broken("its headers can be read"))?;
-    // The core's parser is an independent implementation, so an error of one of them is noticed.
-    let view = elf::parse(data).ok();
-    let finished = Finished { before, after, data, content, goal, view };
-    let rules: [Rule<R>; 13] = [
+fn check_rules(finished: &Finished) -> Result<(), RewriteError> {
+    let rules: [Rule; 14] = [
         ("every old segment is as it was", old_segments_stay),
         ("segments ascend and do not overlap", segments_ascend),
         ("a segment's offset and address agree within a page", pages_agree),
@@ -83,15 +64,13 @@ fn check_rules<'data, R: ReadRef<'data>>(
         ("every segment that had a section has one", no_segment_is_emptied),
         ("the resolution note is the wanted one, and the only one", one_note),
         ("the interpreter is the wanted one", interpreter_is_right),
-        ("the changed fields are the wanted ones", |it| it.goal.fields.hold(&it.after, it.data)),
+        ("the changed fields are the wanted ones", |it| it.goal.fields.hold(&it.after)),
+        ("the dynamic strings are the wanted ones", strings_are_right),
     ];
-    if let Some((name, _)) = rules.iter().find(|(_, holds)| !holds(&finished)) {
-        return Err(broken(name));
+    match rules.iter().find(|(_, holds)| !holds(finished)) {
+        Some((name, _)) => Err(RewriteError::Invariant(name)),
+        None => Ok(()),
     }
-    if names.is_some_and(|names| !strings_are_right(&finished, names)) {
-        return Err(broken("the dynamic strings are the wanted ones"));
-    }
-    Ok(())
 }
 
 /// Returns true if the writes are inside the original, in ascending order and without overlap, and
@@ -109,34 +88,34 @@ fn writes_are_in_bounds(before: &Image, content: &Content) -> bool {
         && content.offset >= content.append_at + LEADER_SIZE
 }
 
-fn old_segments_stay<D>(it: &Finished<D>) -> bool {
+fn old_segments_stay(it: &Finished) -> bool {
     // Code and relocations refer to these addresses, so no field may differ.
     it.before.loads().all(|load| it.after.loads().any(|other| load == other))
 }
 
-fn segments_ascend<D>(it: &Finished<D>) -> bool {
+fn segments_ascend(it: &Finished) -> bool {
     let ends = it.after.loads().map(Segment::memory_end);
     let starts = it.after.loads().skip(1).map(|load| load.vaddr);
     ends.zip(starts).all(|(end, start)| end <= start)
 }
 
 /// Returns the `PT_LOAD`s that the edit added.
-fn ours<'a, D>(it: &'a Finished<D>) -> impl Iterator<Item = &'a Segment> {
+fn ours<'a>(it: &'a Finished) -> impl Iterator<Item = &'a Segment> {
     it.after.loads().filter(|load| it.before.loads().all(|other| *load != other))
 }
 
-fn pages_agree<D>(it: &Finished<D>) -> bool {
+fn pages_agree(it: &Finished) -> bool {
     ours(it).all(|load| {
         load.align.is_power_of_two()
             && load.vaddr.wrapping_sub(load.offset).is_multiple_of(load.align)
     })
 }
 
-fn all_in_the_file<D>(it: &Finished<D>) -> bool {
+fn all_in_the_file(it: &Finished) -> bool {
     it.after.extent() <= it.content.offset + it.content.appended.len() as u64
 }
 
-fn table_is_mapped<D>(it: &Finished<D>) -> bool {
+fn table_is_mapped(it: &Finished) -> bool {
     let is_unchanged = it.after.segments.len() == it.before.segments.len();
     let was_wrong = !table_is_described(it.before);
     is_unchanged
@@ -157,13 +136,13 @@ fn table_is_described(image: &Image) -> bool {
 }
 
 /// Returns the segment that maps the program header table.
-fn load_of_table(image: &Image) -> Option<&Segment> {
+fn load_of_table<'a>(image: &'a Image) -> Option<&'a Segment> {
     image
         .loads()
         .find(|load| load.offset <= image.header.phoff && image.table_end() <= load.file_end())
 }
 
-fn described_is_mapped<D>(it: &Finished<D>) -> bool {
+fn described_is_mapped(it: &Finished) -> bool {
     let described = it.after.segments.iter().filter(|segment| {
         segment.filesz > 0
             && !it.before.segments.contains(segment)
@@ -176,7 +155,7 @@ fn described_is_mapped<D>(it: &Finished<D>) -> bool {
 
 /// Returns true if no other segment begins at the offset of the new one. `llvm-strip` would treat the
 /// first of two such segments as the parent of the other, and move both.
-fn nothing_begins_with_ours<D>(it: &Finished<D>) -> bool {
+fn nothing_begins_with_ours(it: &Finished) -> bool {
     let mut readonly = ours(it).take(1);
     readonly.all(|load| {
         let same = |other: &&Segment| other.kind != PT_LOAD && other.offset == load.offset;
@@ -184,7 +163,7 @@ fn nothing_begins_with_ours<D>(it: &Finished<D>) -> bool {
     })
 }
 
-fn tables_are_mapped<D>(it: &Finished<D>) -> bool {
+fn tables_are_mapped(it: &Finished) -> bool {
     let (Some(before), Some(after)) = (&it.before.dynamic, &it.after.dynamic) else {
         return it.before.dynamic.is_none() == it.after.dynamic.is_none();
     };
@@ -198,7 +177,7 @@ fn tables_are_mapped<D>(it: &Finished<D>) -> bool {
     })
 }
 
-fn sections_agree<D>(it: &Finished<D>) -> bool {
+fn sections_agree(it: &Finished) -> bool {
     let agrees = |image: &Image, index: usize| {
         let Some(section) = image.sections.get(index) else { return true };
         let loaded = section.flags.0 & SHF_ALLOC.0 != 0 && section.kind != SHT_NOBITS;
@@ -209,15 +188,15 @@ fn sections_agree<D>(it: &Finished<D>) -> bool {
     (0..it.after.sections.len()).all(|index| agrees(&it.after, index) || !agrees(it.before, index))
 }
 
-fn no_segment_is_emptied<D>(it: &Finished<D>) -> bool {
+fn no_segment_is_emptied(it: &Finished) -> bool {
     sections::emptied(it.before, &it.after.sections)
         .iter()
         .all(|load| sections::old_bytes(&it.after, load, it.after.table_end()).size == 0)
 }
 
-fn one_note<'data, D: ReadRef<'data>>(it: &Finished<D>) -> bool {
+fn one_note(it: &Finished) -> bool {
     let Some(wanted) = &it.goal.note else { return true };
-    let found = notes::resolution(&it.after, it.data);
+    let found = notes::resolution(&it.after);
     let read = it.view.as_ref().map(|view| view.notes.resolution.as_deref());
     match (wanted, found.as_slice()) {
         (None, []) => read == Some(None),
@@ -226,10 +205,10 @@ fn one_note<'data, D: ReadRef<'data>>(it: &Finished<D>) -> bool {
     }
 }
 
-fn interpreter_is_right<'data, D: ReadRef<'data>>(it: &Finished<D>) -> bool {
+fn interpreter_is_right(it: &Finished) -> bool {
     let bytes = |image: &Image| {
         let segment = image.segments.iter().find(|it| it.kind == PT_INTERP && it.filesz > 0)?;
-        bytes_at(it.data, segment.offset, segment.filesz)
+        it.after.bytes_at(segment.offset, segment.filesz)
     };
     match &it.goal.interpreter {
         Some(path) => bytes(&it.after).and_then(|bytes| bytes.strip_suffix(b"\0")) == Some(path),
@@ -238,8 +217,12 @@ fn interpreter_is_right<'data, D: ReadRef<'data>>(it: &Finished<D>) -> bool {
 }
 
 /// Returns true if both this crate and the core's parser read the wanted strings.
-fn strings_are_right<'data, D: ReadRef<'data>>(it: &Finished<D>, names: &Names) -> bool {
-    let Ok(mut now) = Names::of(&it.after, it.data) else { return false };
+fn strings_are_right(it: &Finished) -> bool {
+    // If no string is to change, an appended copy of the table must have the original ones.
+    let is_copied = it.before.dynamic.is_some() && !it.content.appended.is_empty();
+    let copied = || is_copied.then(|| Names::of(it.before).ok()).flatten();
+    let Some(names) = it.goal.names.clone().or_else(copied) else { return true };
+    let Ok(mut now) = Names::of(&it.after) else { return false };
     // The strings are compared; a finished file has no indexes of the original.
     for (now, wanted) in now.needed.iter_mut().zip(&names.needed) {
         now.from = wanted.from;
@@ -247,7 +230,7 @@ fn strings_are_right<'data, D: ReadRef<'data>>(it: &Finished<D>, names: &Names) 
     let Some(dynamic) = it.view.as_ref().and_then(|view| view.dynamic.as_ref()) else {
         return false;
     };
-    now == *names
+    now == names
         && dynamic.rpath == names.rpath
         && dynamic.runpath == names.runpath
         && dynamic.audit == names.audit

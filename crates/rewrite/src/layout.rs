@@ -4,7 +4,6 @@
 
 use std::ops::Range;
 
-use object::ReadRef;
 use object::elf::{
     DT_GNU_HASH, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_VERDEF, DT_VERNEED, DT_VERSYM, PT_GNU_PROPERTY,
     PT_GNU_STACK, PT_INTERP, PT_LOAD, PT_MIPS_ABIFLAGS, PT_MIPS_REGINFO, PT_NOTE, PT_NULL, PT_PHDR,
@@ -12,7 +11,7 @@ use object::elf::{
 };
 
 use crate::format::Segment;
-use crate::image::{Image, bytes_at};
+use crate::image::Image;
 
 const EM_MIPS: u16 = object::elf::EM_MIPS.0;
 /// The limit on displaced bytes. Above it the table itself moves instead.
@@ -48,19 +47,13 @@ pub(crate) fn unused(image: &Image) -> usize {
 
 /// Chooses the layout that displaces least. It has `slots` further program headers, and one more for a
 /// note that shares none. Unused headers are used first.
-pub(crate) fn choose<'data, R: ReadRef<'data>>(
-    image: &Image,
-    data: R,
-    slots: usize,
-    note: bool,
-    tables: bool,
-) -> Layout {
+pub(crate) fn choose(image: &Image, slots: usize, note: bool, tables: bool) -> Layout {
     for with_tables in [false, true].into_iter().take(1 + usize::from(tables)) {
         let pieces = Pieces::of(image, with_tables);
         // Symbol and string tables are large: then it is better to save a slot by sharing.
         for share in if with_tables { [true, false] } else { [false, true] } {
             let slots = (slots + usize::from(note && !share)).saturating_sub(unused(image));
-            let Some(blocks) = pieces.displaced(image, data, slots) else { continue };
+            let Some(blocks) = pieces.displaced(image, slots) else { continue };
             if !share {
                 return Layout { blocks, shared: None, table_moves: false };
             }
@@ -140,12 +133,7 @@ impl Pieces {
 
     /// Returns the blocks to displace for `slots` further entries, or `None` if a fixed piece is in
     /// the way.
-    fn displaced<'data, R: ReadRef<'data>>(
-        &self,
-        image: &Image,
-        data: R,
-        slots: usize,
-    ) -> Option<Vec<Block>> {
+    fn displaced(&self, image: &Image, slots: usize) -> Option<Vec<Block>> {
         let start = image.table_end();
         let end = start.checked_add(slots as u64 * image.format.segment_size())?;
         let inside = |load: &&Segment| load.offset <= image.header.phoff && end <= load.file_end();
@@ -168,7 +156,7 @@ impl Pieces {
         if size > DISPLACED_MAX || !taken.iter().all(clear) {
             return None;
         }
-        self.gaps_are_free(image, data, start..end, &taken).then_some(taken)
+        self.gaps_are_free(image, start..end, &taken).then_some(taken)
     }
 
     /// Finds a `PT_NOTE` that the new note can share. A note is displaced only for this if necessary.
@@ -189,19 +177,13 @@ impl Pieces {
     }
 
     /// Returns true if there is only padding between the blocks.
-    fn gaps_are_free<'data, R: ReadRef<'data>>(
-        &self,
-        image: &Image,
-        data: R,
-        region: Range<u64>,
-        taken: &[Block],
-    ) -> bool {
+    fn gaps_are_free(&self, image: &Image, region: Range<u64>, taken: &[Block]) -> bool {
         // Without section headers a gap may be data of an unknown kind.
         let blind = image.sections.is_empty();
         let free = |from: u64, to: u64| {
             let size = to.saturating_sub(from);
             let filler = |bytes: &[u8]| bytes.iter().all(|byte| FILLERS.contains(byte));
-            (!blind || size < BLIND_GAP) && bytes_at(data, from, size).is_some_and(filler)
+            (!blind || size < BLIND_GAP) && image.bytes_at(from, size).is_some_and(filler)
         };
         let mut at = region.start;
         for block in taken {

@@ -63,8 +63,7 @@ use bstr::BString;
 use object::ReadRef;
 
 use crate::goal::Goal;
-use crate::image::Image;
-use crate::overlay::Overlay;
+use crate::image::{File, Image, Source};
 use crate::record::{History, Status};
 
 pub use crate::segment::page_size;
@@ -199,7 +198,7 @@ pub enum RewriteError {
 /// # Errors
 /// Returns [`RewriteError`] if the file is neither, or if its structures are invalid.
 pub fn executable_stack<'data, R: ReadRef<'data>>(data: R) -> Result<Option<bool>, RewriteError> {
-    Ok(fields::stack(&Image::read(data)?))
+    Ok(fields::stack(&Image::read(&File::new(data))?))
 }
 
 /// Computes the patch that makes `edits`, in order, in the file `data`. A further edit of an edited
@@ -211,7 +210,7 @@ pub fn executable_stack<'data, R: ReadRef<'data>>(data: R) -> Result<Option<bool
 /// # Errors
 /// Returns [`RewriteError`] if the file cannot be edited without harm.
 pub fn edit<'data, R: ReadRef<'data>>(data: R, edits: &[Edit]) -> Result<Edited, RewriteError> {
-    edit_at(data, edits, false)
+    edit_at(&File::new(data), edits, false)
 }
 
 /// Computes a patch like [`edit`], for a writer that keeps the inode. In an edited file the new record
@@ -231,15 +230,11 @@ pub fn edit_in_place<'data, R: ReadRef<'data>>(
     data: R,
     edits: &[Edit],
 ) -> Result<Edited, RewriteError> {
-    edit_at(data, edits, true)
+    edit_at(&File::new(data), edits, true)
 }
 
 /// Edits the file. A further record follows the old one if `behind` is true, and replaces it otherwise.
-fn edit_at<'data, R: ReadRef<'data>>(
-    data: R,
-    edits: &[Edit],
-    behind: bool,
-) -> Result<Edited, RewriteError> {
+fn edit_at(data: &dyn Source, edits: &[Edit], behind: bool) -> Result<Edited, RewriteError> {
     let Some(history) = record::find(data) else {
         return edit_original(data, data, edits, None, behind);
     };
@@ -251,21 +246,21 @@ fn edit_at<'data, R: ReadRef<'data>>(
         return Err(RewriteError::Interrupted);
     }
     // Every edit starts from the original, so that edits do not accumulate.
-    let original = Overlay::new(data, &history.old, history.original_length);
-    edit_original(&original, data, edits, Some(&history), behind)
+    let original = overlay::new(data, &history.old, history.original_length);
+    edit_original(&File::new(&original), data, edits, Some(&history), behind)
 }
 
 /// Edits the file. `original` is the file before any edit, `data` the present one.
-fn edit_original<'o, 'data, O: ReadRef<'o>, R: ReadRef<'data>>(
-    original: O,
-    data: R,
+fn edit_original(
+    original: &dyn Source,
+    data: &dyn Source,
     edits: &[Edit],
     history: Option<&History>,
     behind: bool,
 ) -> Result<Edited, RewriteError> {
     let image = Image::read(original)?;
-    image.check(original)?;
-    if goal::is_loader(&image, original) {
+    image.check()?;
+    if goal::is_loader(&image) {
         return Err(RewriteError::Loader);
     }
     let before = match history {
@@ -274,9 +269,9 @@ fn edit_original<'o, 'data, O: ReadRef<'o>, R: ReadRef<'data>>(
     };
     let mut wanted = before.clone();
     for edit in edits {
-        wanted.apply(edit, &image, original)?;
+        wanted.apply(edit, &image)?;
     }
-    wanted.settle(&image, original)?;
+    wanted.settle(&image)?;
     // An interrupted edit is written again even if its goal is the wanted one.
     let complete = history.is_none_or(|history| history.status == Status::Complete);
     if wanted == before && complete {
@@ -291,11 +286,10 @@ fn edit_original<'o, 'data, O: ReadRef<'o>, R: ReadRef<'data>>(
         Some(history) if behind => history.end,
         _ => image.length,
     };
-    let content = assemble::assemble(&image, original, &wanted, append_at)?;
-    invariants::check(&image, original, &content, &wanted)?;
+    let content = assemble::assemble(&image, &wanted, append_at)?;
+    invariants::check(&image, &content, &wanted)?;
     let warnings = content.table_moves.then_some(Warning::TableMoved).into_iter().collect();
-    let length = data.len().map_err(|()| RewriteError::Malformed("its length is unknown"))?;
-    let patch = record::finish(content, &wanted, (&image, original), history, length)?;
+    let patch = record::finish(content, &wanted, &image, history, data.length()?)?;
     Ok(Edited { patch: Some(patch), warnings })
 }
 
@@ -304,8 +298,9 @@ fn edit_original<'o, 'data, O: ReadRef<'o>, R: ReadRef<'data>>(
 /// # Errors
 /// Returns [`RewriteError::Malformed`] if the file cannot be read.
 pub fn state<'data, R: ReadRef<'data>>(data: R) -> Result<State, RewriteError> {
-    data.len().map_err(|()| RewriteError::Malformed("its length is unknown"))?;
-    let Some(history) = record::find(data) else { return Ok(State::Untouched) };
+    let data = File::new(data);
+    data.length()?;
+    let Some(history) = record::find(&data) else { return Ok(State::Untouched) };
     Ok(match history.status {
         Status::Complete => State::Edited { original_length: history.original_length },
         Status::Appending | Status::Torn => State::Interrupted,
@@ -320,8 +315,9 @@ pub fn state<'data, R: ReadRef<'data>>(data: R) -> Result<State, RewriteError> {
 /// Returns [`RewriteError::NothingToUndo`] if becalm has not edited the file, and
 /// [`RewriteError::ChangedSince`] if something else has changed it since, or has removed the record.
 pub fn undo<'data, R: ReadRef<'data>>(data: R) -> Result<Patch, RewriteError> {
-    let Some(history) = record::find(data) else {
-        return Err(match record::is_removed(data) {
+    let data = File::new(data);
+    let Some(history) = record::find(&data) else {
+        return Err(match record::is_removed(&data) {
             true => RewriteError::ChangedSince,
             false => RewriteError::NothingToUndo,
         });
@@ -343,7 +339,8 @@ pub fn original<'data, R: ReadRef<'data>>(data: R) -> Result<Option<ObjectView>,
         return Ok(None);
     }
     let Patch { writes, length } = undo(data)?;
-    let original = Overlay::new(data, &writes, length);
+    let original = File::new(data);
+    let original = overlay::new(&original, &writes, length);
     let view = elf::parse(&original);
     view.map(Some)
         .map_err(|_| RewriteError::Malformed("the original in its record is not an ELF file"))

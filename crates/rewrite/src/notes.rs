@@ -2,12 +2,11 @@
 //! descriptor, with padding after both).
 
 use becalm_core::elf;
-use object::ReadRef;
 use object::elf::PT_NOTE;
 
 use crate::RewriteError;
 use crate::format::Format;
-use crate::image::{Image, bytes_at};
+use crate::image::Image;
 
 /// The name of the resolution note's section.
 pub(crate) const NOTE_NAME: &[u8] = b".note.nixos.ldcache";
@@ -44,13 +43,13 @@ pub(crate) fn note(format: Format, descriptor: &[u8]) -> Result<Vec<u8>, Rewrite
 }
 
 /// Finds each resolution note in a `PT_NOTE`. Malformed notes are skipped, as by all readers.
-pub(crate) fn resolution<'data, R: ReadRef<'data>>(image: &Image, data: R) -> Vec<Found<'data>> {
+pub(crate) fn resolution<'data>(image: &Image<'data>) -> Vec<Found<'data>> {
     let mut found: Vec<Found<'data>> = Vec::new();
     for segment in image.segments.iter().filter(|segment| segment.kind == PT_NOTE) {
         if segment.filesz > SEGMENT_MAX {
             continue;
         }
-        let bytes = bytes_at(data, segment.offset, segment.filesz).unwrap_or_default();
+        let bytes = image.bytes_at(segment.offset, segment.filesz).unwrap_or_default();
         for note in elf::notes(bytes, segment.align, image.format.endian) {
             let offset = segment.offset + note.at as u64;
             let is_resolution = note.owner == OWNER && note.kind == KIND;

@@ -69,13 +69,12 @@ pub(crate) fn append(
         }
     }
     // `.shstrtab` grows, so it moves to the end. It is not mapped and needs no address.
-    let (offset, _) = appended.push(&names, 1);
+    let Place { offset, size, .. } = appended.push(&names, 1);
     if let Some(section) = sections.get_mut(usize::from(image.header.shstrndx)) {
-        (section.offset, section.size) = (offset, names.len() as u64);
+        (section.offset, section.size) = (offset, size);
     }
     let table = image.format.table(&sections)?;
-    let (offset, _) = appended.push(&table, image.format.word_align());
-    Ok((offset, sections.len()))
+    Ok((appended.push(&table, image.format.word_align()).offset, sections.len()))
 }
 
 /// Returns a section header with the new position of its bytes.

@@ -6,7 +6,7 @@ use object::elf::{PF_R, PF_W, PT_LOAD, ProgramFlags};
 
 use crate::RewriteError;
 use crate::format::{Place, Segment};
-use crate::image::{ET_EXEC, Image};
+use crate::image::{Dynamic, ET_EXEC, Image};
 use crate::record::{LEADER_SIZE, SEGMENT};
 
 /// The limit on the hole in the file that keeps a moved table at its address.
@@ -99,20 +99,20 @@ impl Appended {
         self.offset + self.bytes.len() as u64
     }
 
-    /// Pads to `align`, adds bytes, and returns their offset and address.
-    pub(crate) fn push(&mut self, bytes: &[u8], align: u64) -> (u64, u64) {
+    /// Pads to `align`, adds bytes, and returns their place.
+    pub(crate) fn push(&mut self, bytes: &[u8], align: u64) -> Place {
         let align = align.max(1);
         // `bias` is a multiple of the page, which no alignment here exceeds.
         let offset = self.end().next_multiple_of(align);
         self.bytes.resize((offset - self.offset) as usize, 0);
         self.bytes.extend(bytes);
-        (offset, offset.wrapping_add(self.bias))
+        Place { offset, vaddr: offset.wrapping_add(self.bias), size: bytes.len() as u64 }
     }
 
     /// Adds the moved bytes of the range `old`.
     pub(crate) fn push_moved(&mut self, old: Range<u64>, bytes: &[u8], align: u64) {
-        let (offset, vaddr) = self.push(bytes, align);
-        self.moves.push((old, Place { offset, vaddr, size: bytes.len() as u64 }));
+        let place = self.push(bytes, align);
+        self.moves.push((old, place));
     }
 
     /// Ends the read-only segment.
@@ -131,11 +131,11 @@ impl Appended {
     }
 
     /// Adds a writable segment after the read-only one. `content` returns its bytes for an address.
-    /// Returns the segment's offset and address.
+    /// Returns the segment's place.
     pub(crate) fn writable(
         &mut self,
         content: impl FnOnce(u64) -> Result<Vec<u8>, RewriteError>,
-    ) -> Result<(u64, u64), RewriteError> {
+    ) -> Result<Place, RewriteError> {
         let end = self.loads.last().map_or(0, Segment::memory_end);
         let offset = round_up(self.end(), ALIGN)?;
         // A page of its own, because its permissions differ.
@@ -167,8 +167,7 @@ impl Appended {
 
 /// Returns true if the kernel passes the address of the table to the program (`AT_PHDR`).
 fn starts_by_itself(image: &Image) -> bool {
-    let pie = image.dynamic.as_ref().and_then(|it| it.value(object::elf::DT_FLAGS_1));
     image.header.kind == ET_EXEC
         || image.interpreter().is_some()
-        || pie.is_some_and(|flags| flags & becalm_core::elf::DF_1_PIE != 0)
+        || image.dynamic.as_ref().is_some_and(Dynamic::is_pie)
 }

@@ -6,34 +6,32 @@
 use std::ops::Range;
 
 use bstr::ByteSlice;
-use object::ReadRef;
 use object::elf::{DT_STRSZ, DT_STRTAB};
 
 use crate::RewriteError;
-use crate::image::{Image, bytes_at};
+use crate::image::Image;
 
 /// The table, which is read when the first string is added.
-#[derive(Debug, Default)]
 pub(crate) struct Strings<'data> {
+    image: &'data Image<'data>,
     old: Option<&'data [u8]>,
     place: Range<u64>,
     added: Vec<u8>,
 }
 
 impl<'data> Strings<'data> {
+    pub(crate) fn new(image: &'data Image<'data>) -> Self {
+        Self { image, old: None, place: 0..0, added: Vec::new() }
+    }
+
     /// Returns the offset of `string` in the table, and adds the string if it is missing.
     ///
     /// # Errors
     /// Returns [`RewriteError`] if the table is missing or cannot be read.
-    pub(crate) fn offset<R: ReadRef<'data>>(
-        &mut self,
-        image: &Image,
-        data: R,
-        string: &[u8],
-    ) -> Result<u64, RewriteError> {
+    pub(crate) fn offset(&mut self, string: &[u8]) -> Result<u64, RewriteError> {
         let old = match self.old {
             Some(old) => old,
-            None => self.read(image, data)?,
+            None => self.read()?,
         };
         let mut wanted = string.to_vec();
         wanted.push(0);
@@ -48,19 +46,16 @@ impl<'data> Strings<'data> {
         Ok((old.len() + at) as u64)
     }
 
-    fn read<R: ReadRef<'data>>(
-        &mut self,
-        image: &Image,
-        data: R,
-    ) -> Result<&'data [u8], RewriteError> {
+    fn read(&mut self) -> Result<&'data [u8], RewriteError> {
         let broken = RewriteError::Malformed("its dynamic string table is outside the file");
-        let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
-        let table = dynamic.value(DT_STRTAB).ok_or(broken.clone())?;
-        let size = dynamic.value(DT_STRSZ).ok_or(broken.clone())?;
-        let offset = image.file_offset(table, size).ok_or(broken.clone())?;
-        let old = bytes_at(data, offset, size).ok_or(broken)?;
-        self.place = offset..offset + size;
-        self.old = Some(old);
+        let dynamic = self.image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
+        let table = || {
+            let (table, size) = (dynamic.value(DT_STRTAB)?, dynamic.value(DT_STRSZ)?);
+            let offset = self.image.file_offset(table, size)?;
+            Some((offset..offset + size, self.image.bytes_at(offset, size)?))
+        };
+        let (place, old) = table().ok_or(broken)?;
+        (self.place, self.old) = (place, Some(old));
         Ok(old)
     }
 

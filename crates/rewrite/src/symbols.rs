@@ -3,11 +3,10 @@
 //! the largest dynamic symbol.
 
 use becalm_core::patch::Write;
-use object::ReadRef;
 use object::elf::{SHT_DYNAMIC, SHT_DYNSYM, SHT_SYMTAB};
 
 use crate::format::{Format, Place};
-use crate::image::{Image, bytes_at};
+use crate::image::Image;
 use crate::segment::Appended;
 
 /// The limit on local symbols. Those of sections and of the start code come first.
@@ -37,18 +36,13 @@ impl Shape {
 
 /// Returns the new values of the symbols of moved sections. `dynamic` is the new position of the
 /// dynamic section, if it moves.
-pub(crate) fn follow<'data, R: ReadRef<'data>>(
-    image: &Image,
-    data: R,
-    appended: &Appended,
-    dynamic: Option<Place>,
-) -> Vec<Write> {
+pub(crate) fn follow(image: &Image, appended: &Appended, dynamic: Option<Place>) -> Vec<Write> {
     let shape = Shape::of(image.format);
     let most = if dynamic.is_some() { SYMBOLS_MAX_DYNAMIC } else { SYMBOLS_MAX };
     let mut writes = Vec::new();
     for table in image.sections.iter().filter(|section| section.kind == SHT_SYMTAB) {
         let locals = u64::from(table.info).min(table.size / shape.size).min(most);
-        let Some(bytes) = bytes_at(data, table.offset, locals * shape.size) else { continue };
+        let Some(bytes) = image.bytes_at(table.offset, locals * shape.size) else { continue };
         for (at, symbol) in bytes.chunks_exact(shape.size as usize).enumerate() {
             let Some(value) = moved(image, appended, dynamic, &shape, symbol) else { continue };
             let offset = table.offset + at as u64 * shape.size + shape.value as u64;
@@ -60,11 +54,11 @@ pub(crate) fn follow<'data, R: ReadRef<'data>>(
 }
 
 /// Returns the size of the largest dynamic symbol, up to 1 MiB.
-pub(crate) fn largest<'data, R: ReadRef<'data>>(image: &Image, data: R) -> u64 {
+pub(crate) fn largest(image: &Image) -> u64 {
     let shape = Shape::of(image.format);
     let tables = image.sections.iter().filter(|section| section.kind == SHT_DYNSYM);
     tables
-        .filter_map(|table| bytes_at(data, table.offset, table.size))
+        .filter_map(|table| image.bytes_at(table.offset, table.size))
         .flat_map(|bytes| bytes.chunks_exact(shape.size as usize))
         .filter_map(|symbol| image.format.read_word(symbol, shape.length))
         .filter(|&size| size <= SIZE_MAX)
@@ -95,33 +89,31 @@ fn moved(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::File;
     use crate::tests::builder::{Builder, FORMATS};
+    use crate::tests::read_image;
 
     #[test]
     fn no_symbol_at_the_end_of_the_data_reaches_the_new_segment() {
         for format in FORMATS {
             let mut data = Builder::program(format).build();
-            let image = Image::read(data.as_slice()).unwrap();
+            let image = read_image(&data);
             let table = image.sections.iter().find(|it| it.kind == SHT_DYNSYM).unwrap();
             let at = table.offset as usize + Shape::of(format).length;
             let size = format.word(0x2_3456).unwrap();
             data[at..at + size.len()].copy_from_slice(&size);
             let edits = [becalm_core::edit::Edit::Soname("a".into())];
             let done = crate::edit(data.as_slice(), &edits).unwrap().patch.unwrap();
-            let after = Image::read(done.applied_to(&data).as_slice())
-                .unwrap()
-                .loads()
-                .next_back()
-                .copied();
+            let after = read_image(&done.applied_to(&data)).loads().next_back().copied();
             let top = image.loads().next_back().unwrap().memory_end();
             assert!(after.unwrap().vaddr >= top + 0x2_3456);
         }
     }
 
     /// Makes a symbol table with one symbol in the section `index`, `into` bytes after its start.
-    fn with_symbol(format: Format, name: &[u8], into: u64) -> (Image, Vec<u8>, u64) {
+    fn with_symbol(format: Format, name: &[u8], into: u64) -> (Image<'static>, &'static [u8], u64) {
         let mut data = Builder::program(format).build();
-        let mut image = Image::read(data.as_slice()).unwrap();
+        let mut image = read_image(&data);
         let index = image.sections.iter().position(|it| image.section_name(it) == name).unwrap();
         let shape = Shape::of(format);
         let mut symbol = vec![0; shape.size as usize];
@@ -136,6 +128,8 @@ mod tests {
             (SHT_SYMTAB, offset, 2 * shape.size, 2);
         image.sections.push(table);
         image.length = data.len() as u64;
+        let data: &'static [u8] = data.leak();
+        image.data = Box::leak(Box::new(File::new(data)));
         (image, data, offset + shape.size + shape.value as u64)
     }
 
@@ -150,13 +144,13 @@ mod tests {
             appended.push_moved(range, bytes, 1);
             let vaddr = appended.moved(interp.offset, interp.filesz).unwrap().vaddr;
             let expected = Write { offset: at, bytes: format.word(vaddr + 3).unwrap() };
-            assert_eq!(follow(&image, data.as_slice(), &appended, None), [expected]);
+            assert_eq!(follow(&image, &appended, None), [expected]);
 
-            let (image, data, at) = with_symbol(format, b".dynamic", 0);
-            assert_eq!(follow(&image, data.as_slice(), &appended, None), []);
+            let (image, _, at) = with_symbol(format, b".dynamic", 0);
+            assert_eq!(follow(&image, &appended, None), []);
             let place = Place { offset: 0x5000, vaddr: 0x7000, size: 16 };
             let expected = Write { offset: at, bytes: format.word(place.vaddr).unwrap() };
-            assert_eq!(follow(&image, data.as_slice(), &appended, Some(place)), [expected]);
+            assert_eq!(follow(&image, &appended, Some(place)), [expected]);
         }
     }
 }

@@ -9,12 +9,11 @@
 
 use becalm_core::patch::Write;
 use bstr::BStr;
-use object::ReadRef;
 use object::elf::{DT_VERNEED, DT_VERNEEDNUM};
 
 use crate::RewriteError;
 use crate::goal::Names;
-use crate::image::{Image, bytes_at, string_at};
+use crate::image::Image;
 use crate::strings::Strings;
 
 /// The size of `Verneed` and of `Vernaux`, in both classes.
@@ -38,18 +37,17 @@ struct File<'a> {
 /// # Errors
 /// Returns [`RewriteError::VersionsNeeded`] if the only file that versions are needed from is removed,
 /// and [`RewriteError::Malformed`] if a record is outside the file.
-pub(crate) fn follow<'data, R: ReadRef<'data>>(
+pub(crate) fn follow(
     image: &Image,
-    data: R,
     old: &Names,
     new: &Names,
-    strings: &mut Strings<'data>,
+    strings: &mut Strings<'_>,
 ) -> Result<Vec<Write>, RewriteError> {
     let mut writes = Vec::new();
     if old.needed == new.needed {
         return Ok(writes);
     }
-    let files = files(image, data)?;
+    let files = files(image)?;
     // A file that stays, or gets another name, can take over the versions of a removed one.
     let stays = files.iter().find_map(|file| new_name(old, new, file.name));
     for file in &files {
@@ -57,12 +55,12 @@ pub(crate) fn follow<'data, R: ReadRef<'data>>(
             (Some(name), _) if name == file.name => continue,
             (Some(name), _) => name,
             (None, Some(other)) => {
-                weaken(image, data, file, &mut writes)?;
+                weaken(image, file, &mut writes)?;
                 other
             }
             (None, None) => return Err(RewriteError::VersionsNeeded(file.name.to_owned())),
         };
-        let name = strings.offset(image, data, name)?;
+        let name = strings.offset(name)?;
         let name = u32::try_from(name).map_err(|_| RewriteError::NoAddressSpace)?;
         // `vn_file` is at offset 4 of `Verneed`.
         let bytes = image.format.u32(name).to_vec();
@@ -79,19 +77,12 @@ fn broken() -> RewriteError {
 }
 
 /// Reads the record of 16 bytes at an address, and returns its file offset as well.
-fn record<'data, R: ReadRef<'data>>(
-    image: &Image,
-    data: R,
-    at: u64,
-) -> Result<(u64, &'data [u8]), RewriteError> {
+fn record<'data>(image: &Image<'data>, at: u64) -> Result<(u64, &'data [u8]), RewriteError> {
     let offset = image.file_offset(at, ENTRY).ok_or_else(broken)?;
-    Ok((offset, bytes_at(data, offset, ENTRY).ok_or_else(broken)?))
+    Ok((offset, image.bytes_at(offset, ENTRY).ok_or_else(broken)?))
 }
 
-fn files<'data, R: ReadRef<'data>>(
-    image: &Image,
-    data: R,
-) -> Result<Vec<File<'data>>, RewriteError> {
+fn files<'data>(image: &Image<'data>) -> Result<Vec<File<'data>>, RewriteError> {
     let mut files = Vec::new();
     let Some(dynamic) = &image.dynamic else { return Ok(files) };
     let (Some(mut at), Some(count)) = (dynamic.value(DT_VERNEED), dynamic.value(DT_VERNEEDNUM))
@@ -99,9 +90,9 @@ fn files<'data, R: ReadRef<'data>>(
         return Ok(files);
     };
     for _ in 0..count {
-        let (offset, entry) = record(image, data, at)?;
+        let (offset, entry) = record(image, at)?;
         let word = |at| image.format.endian.u32(entry, at).ok_or_else(broken);
-        let name = string_at(image, data, u64::from(word(4)?))?;
+        let name = image.string_at(u64::from(word(4)?))?;
         let versions = at.checked_add(u64::from(word(8)?)).ok_or_else(broken)?;
         let count = image.format.endian.u16(entry, 2).ok_or_else(broken)?;
         files.push(File { offset, versions, count, name });
@@ -119,15 +110,10 @@ fn files<'data, R: ReadRef<'data>>(
 }
 
 /// Makes each version of a file weak.
-fn weaken<'data, R: ReadRef<'data>>(
-    image: &Image,
-    data: R,
-    file: &File,
-    writes: &mut Vec<Write>,
-) -> Result<(), RewriteError> {
+fn weaken(image: &Image, file: &File, writes: &mut Vec<Write>) -> Result<(), RewriteError> {
     let mut at = file.versions;
     for _ in 0..file.count {
-        let (offset, entry) = record(image, data, at)?;
+        let (offset, entry) = record(image, at)?;
         let flags = image.format.endian.u16(entry, 4).ok_or_else(broken)?;
         // `vna_flags` is at offset 4 of `Vernaux`.
         let bytes = image.format.u16(flags | WEAK).to_vec();
@@ -155,9 +141,6 @@ fn new_name<'a>(old: &Names, new: &'a Names, name: &'a BStr) -> Option<&'a BStr>
 
 /// Returns the names of the files that versions are needed from.
 #[cfg(test)]
-pub(crate) fn names<'data, R: ReadRef<'data>>(
-    image: &Image,
-    data: R,
-) -> Result<Vec<String>, RewriteError> {
-    Ok(files(image, data)?.iter().map(|file| file.name.to_string()).collect())
+pub(crate) fn names(image: &Image) -> Result<Vec<String>, RewriteError> {
+    Ok(files(image)?.iter().map(|file| file.name.to_string()).collect())
 }

@@ -7,8 +7,8 @@ use rustc_hash::FxHashMap;
 
 use super::plan::{Creation, Finding, FindingKind, Plan};
 use crate::closure::{self, Closure, ClosureError, Subject};
-use crate::edit::{Edit, RunPathKind};
-use crate::elf::{Dependency, DependencyKind, Dynamic, ObjectView};
+use crate::edit::Edit;
+use crate::elf::{Dependency, DependencyKind, ObjectView};
 use crate::facts::Environment;
 use crate::fs::overlay::Added;
 use crate::fs::{Additions, FileId, FileSystem, OpenedFile, Overlay};
@@ -130,11 +130,15 @@ pub fn apply(view: &mut ObjectView, edit: &Edit) {
         return;
     }
     let Some(dynamic) = &mut view.dynamic else { return };
+    let is_needed =
+        |it: &Dependency, name: &BString| it.kind == DependencyKind::Needed && it.name == *name;
     match edit {
-        Edit::RunPath { kind, value } => set_run_path(dynamic, *kind, value.clone()),
+        Edit::RunPath { kind, value } => {
+            kind.set(value.clone(), &mut dynamic.rpath, &mut dynamic.runpath)
+        }
         Edit::ReplaceNeeded { from, to } => {
-            for dependency in needed(dynamic).filter(|dependency| dependency.name == *from) {
-                dependency.name = to.clone();
+            for it in dynamic.dependencies.iter_mut().filter(|it| is_needed(it, from)) {
+                it.name.clone_from(to);
             }
         }
         // `becalm-rewrite` puts an added `DT_NEEDED` before the others.
@@ -142,28 +146,12 @@ pub fn apply(view: &mut ObjectView, edit: &Edit) {
             let dependency = Dependency { kind: DependencyKind::Needed, name: name.clone() };
             dynamic.dependencies.insert(0, dependency);
         }
-        Edit::RemoveNeeded(name) => {
-            dynamic.dependencies.retain(|d| d.kind != DependencyKind::Needed || d.name != *name)
-        }
+        Edit::RemoveNeeded(name) => dynamic.dependencies.retain(|it| !is_needed(it, name)),
         Edit::Audit(list) => dynamic.audit.clone_from(list),
         Edit::Soname(name) => dynamic.soname = Some(name.clone()),
         // No strategy makes the other edits.
         _ => {}
     }
-}
-
-fn needed(dynamic: &mut Dynamic) -> impl Iterator<Item = &mut Dependency> {
-    dynamic.dependencies.iter_mut().filter(|d| d.kind == DependencyKind::Needed)
-}
-
-fn set_run_path(dynamic: &mut Dynamic, kind: RunPathKind, value: Option<BString>) {
-    let is_rpath = match kind {
-        // In an object with both entries only `DT_RUNPATH` counts.
-        RunPathKind::Keep => dynamic.rpath_that_counts().is_some(),
-        RunPathKind::Rpath => true,
-        RunPathKind::Runpath => false,
-    };
-    (dynamic.rpath, dynamic.runpath) = if is_rpath { (value, None) } else { (None, value) };
 }
 
 /// Compares two load sets. Returns the paths that only the old one has, those that only the new one has, and true

@@ -1,15 +1,14 @@
 //! Finds the records of earlier edits in a file.
 
 use becalm_core::patch::Write;
-use object::ReadRef;
 
 use super::{
     FOOTER, FOOTER_SIZE, HEAD, LEADER, LEADER_SIZE, SEGMENT, TRAILER_MAX, Trailer, VERSION,
 };
-use super::{codec, hash, watched};
+use super::{codec, hash, numbers, watched};
 use crate::goal::Goal;
-use crate::image::{Image, bytes_at};
-use crate::overlay::Overlay;
+use crate::image::{File, Image, Source};
+use crate::overlay;
 
 /// The limit on the padding of the original between its last section and the leader.
 const PADDING: u64 = 4096;
@@ -43,8 +42,8 @@ pub(crate) struct History {
 }
 
 /// Finds the records of a file. Returns `None` if there are none.
-pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
-    let length = data.len().ok()?;
+pub(crate) fn find(data: &dyn Source) -> Option<History> {
+    let length = data.length().ok()?;
     // A complete last record ends with the file.
     if let Some(trailer) = trailer_before(data, length) {
         return Some(complete(data, trailer, length));
@@ -54,7 +53,7 @@ pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
     let mut last: Option<(Trailer, u64)> = None;
     let mut is_cut_off = false;
     for _ in 0..RECORDS_MAX {
-        let Some(leader) = leader_at_offset(data, leader_at, length) else { break };
+        let Some(leader) = leader_at_offset(data, leader_at) else { break };
         let expected = last.as_ref().map_or(leader_at, |(trailer, _)| trailer.original_length);
         // A leader that names another original is stale.
         if leader.original_length != expected {
@@ -73,7 +72,7 @@ pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
     }
     let (trailer, end) = last?;
     let mut history = complete(data, trailer, end);
-    let rest = bytes_at(data, end, (length - end).min(LEADER_SIZE))?;
+    let rest = data.bytes_at(end, (length - end).min(LEADER_SIZE))?;
     // The write of a further leader may have been interrupted.
     let begun = (rest.len() as u64) < LEADER_SIZE && LEADER.starts_with(&rest[..rest.len().min(8)]);
     history.status = match history.status {
@@ -86,23 +85,18 @@ pub(crate) fn find<'data, R: ReadRef<'data>>(data: R) -> Option<History> {
 
 /// Returns true if a file without a record has the segment of an edit: a tool such as `strip` has
 /// removed the record.
-pub(crate) fn is_removed<'data, R: ReadRef<'data>>(data: R) -> bool {
-    let leader = data.len().ok().and_then(|length| leader_of(data, length));
+pub(crate) fn is_removed(data: &dyn Source) -> bool {
+    let leader = data.length().ok().and_then(|length| leader_of(data, length));
     leader.is_some_and(|(_, in_use)| in_use)
 }
 
 /// Returns the history of a file whose first record is incomplete. The write was interrupted, or a
 /// power failure left holes in the record. If a byte of the original was overwritten already, the
 /// cause is something else.
-fn first<'data, R: ReadRef<'data>>(
-    data: R,
-    leader: &Leader,
-    at: u64,
-    length: u64,
-    in_use: bool,
-) -> History {
-    let original = Overlay::new(data, &[], at);
-    let now = Image::read(&original).ok().and_then(|image| watched(&image, &original));
+fn first(data: &dyn Source, leader: &Leader, at: u64, length: u64, in_use: bool) -> History {
+    let original = overlay::new(data, &[], at);
+    let original = File::new(&original);
+    let now = Image::read(&original).ok().and_then(|original| watched(&original));
     let cut_off = !in_use && now == Some(leader.watched) && length <= leader.end;
     let status = if cut_off { Status::Appending } else { Status::Changed };
     History { status, trailer: None, original_length: at, end: at, old: Vec::new() }
@@ -114,56 +108,46 @@ struct Leader {
     watched: u64,
 }
 
-fn leader_at_offset<'data, R: ReadRef<'data>>(data: R, at: u64, length: u64) -> Option<Leader> {
-    if at >= length {
-        return None;
-    }
-    let bytes = bytes_at(data, at, LEADER_SIZE)?;
-    let number = |at: usize| bytes.get(at..)?.first_chunk::<8>().copied().map(u64::from_le_bytes);
-    let sound = bytes.starts_with(&LEADER) && number(40)? == hash(&[&bytes[..40]]);
-    let (original_length, end, watched) = (number(8)?, number(24)?, number(32)?);
-    let sound = sound && original_length <= at && end > at;
-    sound.then_some(Leader { original_length, end, watched })
+fn leader_at_offset(data: &dyn Source, at: u64) -> Option<Leader> {
+    let bytes = data.bytes_at(at, LEADER_SIZE)?;
+    let [original_length, _, end, watched, check] = numbers(bytes, LEADER)?;
+    let is_sound = check == hash(&[&bytes[..40]]) && original_length <= at && end > at;
+    is_sound.then_some(Leader { original_length, end, watched })
 }
 
 /// Finds the first leader. The appended segment has its offset. Without the segment the leader follows
 /// the end of the original. The flag is true if the segment is in the program header table.
-fn leader_of<'data, R: ReadRef<'data>>(data: R, length: u64) -> Option<(u64, bool)> {
+fn leader_of(data: &dyn Source, length: u64) -> Option<(u64, bool)> {
     let image = Image::read(data).ok()?;
     // The appended segment is one of the last ones.
     for load in image.loads().rev().filter(|load| load.filesz >= 16) {
-        let Some(bytes) = bytes_at(data, load.offset, 16) else { continue };
-        if bytes.starts_with(&SEGMENT) {
-            let at = bytes[8..].first_chunk::<8>().copied().map(u64::from_le_bytes);
-            return at.map(|at| (at, true));
+        let head = data.bytes_at(load.offset, 16);
+        if let Some([at]) = head.and_then(|bytes| numbers(bytes, SEGMENT)) {
+            return Some((at, true));
         }
     }
     let extent = image.extent();
     let size = length.checked_sub(extent)?.min(PADDING);
-    let padding = bytes_at(data, extent, size)?.iter().position(|&byte| byte != 0)?;
+    let padding = data.bytes_at(extent, size)?.iter().position(|&byte| byte != 0)?;
     Some((extent + padding as u64, false))
 }
 
 /// Reads the trailer whose footer ends at `end`.
-fn trailer_before<'data, R: ReadRef<'data>>(data: R, end: u64) -> Option<Trailer> {
+fn trailer_before(data: &dyn Source, end: u64) -> Option<Trailer> {
     let footer_at = end.checked_sub(FOOTER_SIZE)?;
-    let footer = bytes_at(data, footer_at, FOOTER_SIZE)?;
-    let number = |at: usize| footer.get(at..)?.first_chunk::<8>().copied().map(u64::from_le_bytes);
-    if !footer.starts_with(&FOOTER) || footer[8..12] != VERSION.to_le_bytes() {
-        return None;
-    }
-    let start = number(16)?;
+    let footer = data.bytes_at(footer_at, FOOTER_SIZE)?;
+    let [version, start, check] = numbers(footer, FOOTER)?;
     let size = footer_at.checked_sub(start).filter(|&size| size <= TRAILER_MAX)?;
-    let body = bytes_at(data, start, size)?;
+    let body = data.bytes_at(start, size)?;
     // The hash detects a trailer that was not written completely.
-    if number(24)? != hash(&[body, &footer[..24]]) {
+    if version != VERSION || check != hash(&[body, &footer[..24]]) {
         return None;
     }
     Trailer::decode(body).filter(|trailer| trailer.start == start)
 }
 
 /// Compares a complete record with the file.
-fn complete<'data, R: ReadRef<'data>>(data: R, trailer: Trailer, end: u64) -> History {
+fn complete(data: &dyn Source, trailer: Trailer, end: u64) -> History {
     let old: Vec<Write> = trailer
         .ranges
         .iter()
@@ -174,10 +158,11 @@ fn complete<'data, R: ReadRef<'data>>(data: R, trailer: Trailer, end: u64) -> Hi
     History { status, trailer: Some(trailer), original_length, end, old }
 }
 
-fn status<'data, R: ReadRef<'data>>(data: R, trailer: &Trailer, old: &[Write]) -> Option<Status> {
-    let content = bytes_at(data, trailer.content, trailer.start - trailer.content)?;
-    let original = Overlay::new(data, old, trailer.original_length);
-    let head = bytes_at(&original, 0, HEAD.min(trailer.original_length))?;
+fn status(data: &dyn Source, trailer: &Trailer, old: &[Write]) -> Option<Status> {
+    let content = data.bytes_at(trailer.content, trailer.start - trailer.content)?;
+    let original = overlay::new(data, old, trailer.original_length);
+    let original = File::new(&original);
+    let head = original.bytes_at(0, HEAD.min(trailer.original_length))?;
     if hash(&[head]) != trailer.head_hash {
         return Some(Status::Changed);
     }
@@ -186,7 +171,7 @@ fn status<'data, R: ReadRef<'data>>(data: R, trailer: &Trailer, old: &[Write]) -
     let now: Vec<&[u8]> = trailer
         .ranges
         .iter()
-        .map(|range| bytes_at(data, range.offset, range.old.len() as u64))
+        .map(|range| data.bytes_at(range.offset, range.old.len() as u64))
         .collect::<Option<_>>()?;
     if whole && trailer.ranges.iter().zip(&now).all(|(range, now)| range.new == *now) {
         return Some(Status::Complete);
@@ -216,13 +201,13 @@ impl Trailer {
 
 impl History {
     /// Decodes the goal of the last complete edit. Returns `None` if the record's goal is invalid.
-    pub(crate) fn goal<'data, R: ReadRef<'data>>(&self, data: R) -> Option<Goal> {
+    pub(crate) fn goal(&self, data: &dyn Source) -> Option<Goal> {
         match &self.trailer {
             None => Some(Goal::default()),
             Some(trailer) => codec::decode(&trailer.goal, |offset, size| {
                 let inside =
                     trailer.content <= offset && offset.checked_add(size)? <= trailer.start;
-                inside.then(|| bytes_at(data, offset, size).map(<[u8]>::to_vec)).flatten()
+                inside.then(|| data.bytes_at(offset, size).map(<[u8]>::to_vec)).flatten()
             }),
         }
     }

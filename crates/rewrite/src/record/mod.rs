@@ -20,10 +20,9 @@ mod write;
 pub(crate) use find::{History, Status, find, is_removed};
 pub(crate) use write::{Content, finish};
 
-use object::ReadRef;
 use twox_hash::XxHash3_64;
 
-use crate::image::{Image, bytes_at};
+use crate::image::Image;
 use crate::notes;
 
 /// The magic of a leader. None of the three magics begins or ends with a zero byte, so that padding
@@ -36,10 +35,10 @@ pub(crate) const SEGMENT: [u8; 8] = *b"\x7fbecalmS";
 /// The size of a leader: magic, length of the original, end of the record before (0 if there is none),
 /// end of this record, [`watched`] hash of the original, hash of these fields.
 pub(crate) const LEADER_SIZE: u64 = 48;
-/// The size of a footer: magic, version, zero, start of the trailer, hash of trailer and footer.
+/// The size of a footer: magic, version, start of the trailer, hash of trailer and footer.
 const FOOTER_SIZE: u64 = 32;
 /// The version of the format.
-const VERSION: u32 = 1;
+const VERSION: u64 = 1;
 /// The limit on the size of a trailer.
 const TRAILER_MAX: u64 = 64 << 20;
 /// The number of hashed bytes at the start of the original.
@@ -53,17 +52,30 @@ fn hash(parts: &[&[u8]]) -> u64 {
     std::hash::Hasher::finish(&hasher)
 }
 
+/// Returns a magic, numbers, and the hash of `before` and these.
+fn sealed(magic: [u8; 8], numbers: &[u64], before: &[u8]) -> Vec<u8> {
+    let numbers = numbers.iter().flat_map(|number| number.to_le_bytes());
+    let bytes: Vec<u8> = magic.into_iter().chain(numbers).collect();
+    [&bytes[..], &hash(&[before, &bytes]).to_le_bytes()].concat()
+}
+
+/// Reads the numbers after a magic; `None` if the bytes begin with another one, or end before.
+fn numbers<const N: usize>(bytes: &[u8], magic: [u8; 8]) -> Option<[u64; N]> {
+    let numbers: &[[u8; 8]; N] = bytes.strip_prefix(&magic)?.as_chunks().0.first_chunk()?;
+    Some(numbers.map(u64::from_le_bytes))
+}
+
 /// Hashes the parts of an original that an edit can change: its first bytes, its dynamic section and
 /// the headers of its resolution notes. The hash detects overwritten bytes if there is no trailer.
-fn watched<'data, R: ReadRef<'data>>(image: &Image, original: R) -> Option<u64> {
-    let head = bytes_at(original, 0, HEAD.min(image.length))?;
-    let dynamic = image.dynamic.as_ref().map_or(Some(&[][..]), |dynamic| {
-        let size = (dynamic.entries.len() as u64 + 1) * image.format.dyn_size();
-        bytes_at(original, dynamic.offset, size)
+fn watched(original: &Image) -> Option<u64> {
+    let head = original.bytes_at(0, HEAD.min(original.length))?;
+    let dynamic = original.dynamic.as_ref().map_or(Some(&[][..]), |dynamic| {
+        let size = (dynamic.entries.len() as u64 + 1) * original.format.dyn_size();
+        original.bytes_at(dynamic.offset, size)
     })?;
     let mut parts = vec![head, dynamic];
-    for note in notes::resolution(image, original) {
-        parts.push(bytes_at(original, note.offset, notes::HEADER_SIZE)?);
+    for note in notes::resolution(original) {
+        parts.push(original.bytes_at(note.offset, notes::HEADER_SIZE)?);
     }
     Some(hash(&parts))
 }

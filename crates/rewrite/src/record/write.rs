@@ -1,14 +1,13 @@
 //! Adds the record to a finished draft.
 
 use becalm_core::patch::{Patch, Write};
-use object::ReadRef;
 
 use super::{FOOTER, FOOTER_SIZE, HEAD, History, LEADER, LEADER_SIZE, Range, Trailer, VERSION};
-use super::{codec, hash, watched};
+use super::{codec, hash, sealed, watched};
 use crate::RewriteError;
 use crate::goal::Goal;
-use crate::image::{Image, bytes_at};
-use crate::overlay::Overlay;
+use crate::image::{File, Image, Source};
+use crate::overlay;
 
 /// The number of equal bytes up to which two changed ranges are joined.
 const JOIN: usize = 24;
@@ -29,30 +28,30 @@ pub(crate) struct Content {
     pub(crate) table_moves: bool,
 }
 
-/// Makes the patch for the present file. `history` has the earlier edits, `original` and `image` the
-/// original, and `length` is the present length.
+/// Makes the patch for the present file. `history` has the earlier edits, `original` is the
+/// file before them, and `length` is the present length.
 ///
 /// # Errors
 /// Returns [`RewriteError::Malformed`] if the original cannot be read.
-pub(crate) fn finish<'data, R: ReadRef<'data>>(
+pub(crate) fn finish(
     content: Content,
     wanted: &Goal,
-    (image, original): (&Image, R),
+    original: &Image,
     history: Option<&History>,
     length: u64,
 ) -> Result<Patch, RewriteError> {
     let broken = RewriteError::Malformed("the file cannot be read");
-    let original_length = image.length;
-    let head = bytes_at(original, 0, HEAD.min(original_length)).ok_or(broken.clone())?;
+    let original_length = original.length;
+    let head = original.bytes_at(0, HEAD.min(original_length)).ok_or(broken.clone())?;
     let previous_end = if content.append_at > original_length { content.append_at } else { 0 };
     let writes = content.writes.as_slice();
     let before = history.and_then(|history| history.trailer.as_ref());
-    let written = ranges(original, original_length, writes, before).ok_or(broken.clone())?;
+    let written = ranges(original, writes, before).ok_or(broken.clone())?;
     // The last record must be enough to undo all edits, so it contains the ranges of the one before.
     let recorded = if previous_end > 0 {
         written.clone()
     } else {
-        ranges(original, original_length, writes, None).ok_or(broken.clone())?
+        ranges(original, writes, None).ok_or(broken.clone())?
     };
     let mut trailer = Trailer {
         original_length,
@@ -67,10 +66,10 @@ pub(crate) fn finish<'data, R: ReadRef<'data>>(
     };
     let mut body = trailer.encode();
     let end = trailer.start + body.len() as u64 + FOOTER_SIZE;
-    let footer = footer(trailer.start, &body);
+    let footer = sealed(FOOTER, &[VERSION, trailer.start], &body);
     body.extend(footer);
-    let watched = watched(image, original).ok_or(broken)?;
-    let mut leader = leader(original_length, previous_end, end, watched);
+    let watched = watched(original).ok_or(broken)?;
+    let mut leader = sealed(LEADER, &[original_length, previous_end, end, watched], &[]);
     // The hole between leader and content is zeroed: it may have bytes of an earlier record.
     let leader_end = content.append_at + LEADER_SIZE;
     let left = content.offset.min(length).saturating_sub(leader_end);
@@ -84,29 +83,12 @@ pub(crate) fn finish<'data, R: ReadRef<'data>>(
     Ok(Patch { writes, length: end })
 }
 
-fn leader(original_length: u64, previous_end: u64, end: u64, watched: u64) -> Vec<u8> {
-    let numbers = [original_length, previous_end, end, watched].map(u64::to_le_bytes);
-    let leader = [&LEADER[..], numbers.as_flattened()].concat();
-    [&leader[..], &hash(&[&leader]).to_le_bytes()].concat()
-}
-
-fn footer(start: u64, body: &[u8]) -> Vec<u8> {
-    let version = [VERSION, 0].map(u32::to_le_bytes);
-    let footer = [&FOOTER[..], version.as_flattened(), &start.to_le_bytes()].concat();
-    [&footer[..], &hash(&[body, &footer]).to_le_bytes()].concat()
-}
-
 /// Returns the ranges in which the finished file differs from the original, and those of the record
 /// `before`.
-fn ranges<'data, R: ReadRef<'data>>(
-    original: R,
-    length: u64,
-    writes: &[Write],
-    before: Option<&Trailer>,
-) -> Option<Vec<Range>> {
+fn ranges(original: &Image, writes: &[Write], before: Option<&Trailer>) -> Option<Vec<Range>> {
     let mut places = Vec::new();
     for write in writes {
-        let old = bytes_at(original, write.offset, write.bytes.len() as u64)?;
+        let old = original.bytes_at(write.offset, write.bytes.len() as u64)?;
         differing(write.offset, old, &write.bytes, &mut places);
     }
     for range in before.iter().flat_map(|trailer| &trailer.ranges) {
@@ -121,15 +103,16 @@ fn ranges<'data, R: ReadRef<'data>>(
             _ => joined.push(place),
         }
     }
-    let finished = Overlay::new(original, writes, length);
+    let finished = overlay::new(original.data, writes, original.length);
+    let finished = File::new(&finished);
     joined
         .into_iter()
         .map(|place| {
             let size = place.end - place.start;
             Some(Range {
                 offset: place.start,
-                old: bytes_at(original, place.start, size)?.to_vec(),
-                new: bytes_at(&finished, place.start, size)?.to_vec(),
+                old: original.bytes_at(place.start, size)?.to_vec(),
+                new: finished.bytes_at(place.start, size)?.to_vec(),
             })
         })
         .collect()

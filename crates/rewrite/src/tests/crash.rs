@@ -5,7 +5,7 @@ use becalm_core::edit::{Edit, RunPathKind};
 use becalm_core::patch::Patch;
 use bstr::ByteSlice;
 
-use super::{edited, note, run_path, undone};
+use super::{edited, note, read_image, run_path, undone};
 use crate::tests::builder::{Builder, FORMATS};
 use crate::{RewriteError, State, edit, edit_in_place, state};
 
@@ -98,8 +98,8 @@ fn a_record_damaged_after_its_edit_is_not_an_interrupted_one() {
     // A foreign note after the hashed first bytes: a note of becalm without its record.
     let builder = Builder { hash: 5000, ..Builder::program(FORMATS[0]) };
     let mut original = edited(&builder.build(), &[note("a\0=/b\0\0")]);
-    let image = crate::image::Image::read(original.as_slice()).expect("it can be read");
-    let found = crate::notes::resolution(&image, original.as_slice());
+    let image = read_image(&original);
+    let found = crate::notes::resolution(&image);
     assert!(found.iter().all(|note| note.offset > 4096) && found.len() == 1);
     let head = original.find(b"\x7fbecalmS").expect("our segment");
     original[head..head + 8].fill(0);

@@ -13,6 +13,7 @@ use bstr::ByteSlice;
 use object::elf::{DT_RPATH, DT_RUNPATH};
 
 use self::builder::{Builder, FORMATS};
+use crate::image::{File, Image};
 use crate::{RewriteError, State, Warning, edit, state, undo};
 
 pub(super) fn note(text: &str) -> Edit {
@@ -173,9 +174,14 @@ fn versions_of_a_removed_needed_string_are_needed_from_another_file() {
     }
 }
 
+/// Reads an image of a copy that is never freed.
+pub(crate) fn read_image(bytes: &[u8]) -> Image<'static> {
+    let bytes: &'static [u8] = bytes.to_vec().leak();
+    Image::read(Box::leak(Box::new(File::new(bytes)))).expect("it can be read")
+}
+
 fn version_files(image: &[u8]) -> Vec<String> {
-    let image_read = crate::image::Image::read(image).expect("it can be read");
-    crate::versions::names(&image_read, image).expect("its versions can be read")
+    crate::versions::names(&read_image(image)).expect("its versions can be read")
 }
 
 #[test]
@@ -184,7 +190,7 @@ fn a_foreign_note_is_hidden_and_restored() {
         let plain = Builder::program(format).build();
         // Without becalm's record the note is like one of another tool.
         let ours = edited(&plain, &[note("old\0=/old\0\0")]);
-        let image = crate::image::Image::read(ours.as_slice()).expect("it can be read");
+        let image = read_image(&ours);
         let mut foreign = ours[..image.extent() as usize].to_vec();
         while let Some(at) = foreign.find(b"\x7fbecalm") {
             foreign[at..at + 7].copy_from_slice(b"\x7fanothr");

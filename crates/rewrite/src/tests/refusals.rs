@@ -3,7 +3,7 @@
 use becalm_core::edit::{Edit, RunPathKind};
 use object::elf::{DT_FLAGS_1, DT_SONAME};
 
-use super::{edited, note, run_path};
+use super::{edited, note, read_image, run_path};
 use crate::tests::builder::{Builder, FORMATS};
 use crate::{RewriteError, State, edit, state, undo};
 
@@ -40,7 +40,7 @@ fn a_segment_that_no_loader_maps() {
 #[test]
 fn a_dynamic_section_that_no_loader_finds() {
     let original = Builder::library(FORMATS[0]).build();
-    let found = crate::image::Image::read(original.as_slice()).expect("it can be read");
+    let found = read_image(&original);
     let dynamic = found.segments.iter().position(|it| it.kind == object::elf::PT_DYNAMIC);
     let at = 64 + 56 * dynamic.expect("it has one");
     // An address outside every PT_LOAD, and an address in another one.
@@ -107,7 +107,7 @@ fn a_truncated_file_at_every_length() {
 #[test]
 fn debug_information_alone() {
     let mut image = Builder::program(FORMATS[0]).build();
-    let found = crate::image::Image::read(image.as_slice()).expect("it can be read");
+    let found = read_image(&image);
     let named = |name: &[u8]| {
         let index = found.sections.iter().position(|it| found.section_name(it) == name);
         found.section_table().start as usize + 64 * index.expect("the section")
@@ -128,7 +128,7 @@ fn a_plt_without_bytes_is_not_debug_information() {
 #[test]
 fn overlapping_segments() {
     let mut image = Builder::program(FORMATS[0]).build();
-    let found = crate::image::Image::read(image.as_slice()).expect("it can be read");
+    let found = read_image(&image);
     let last = found.segments.iter().rposition(|it| it.kind == object::elf::PT_LOAD);
     let at = 64 + 56 * last.expect("a load") + 16;
     image[at..at + 8].copy_from_slice(&8_u64.to_le_bytes());
@@ -175,7 +175,7 @@ fn a_file_changed_since_in_any_watched_range() {
     let image = edited(&original, &[note("x"), run_path(RunPathKind::Keep, "/x")]);
     let watched =
         (0..image.len()).filter(|&at| at < 4096.min(original.len()) || at >= original.len());
-    let segment = crate::image::Image::read(image.as_slice()).expect("it can be read");
+    let segment = read_image(&image);
     let segment = segment.loads().last().expect("our segment").offset as usize;
     for at in watched.filter(|at| !(original.len()..segment).contains(at)) {
         let mut changed = image.clone();

@@ -2,7 +2,7 @@
 
 use becalm_core::patch::Write;
 
-use super::every_edit;
+use super::{every_edit, read_image};
 use crate::RewriteError;
 use crate::assemble::assemble;
 use crate::format::Segment;
@@ -14,7 +14,7 @@ use crate::tests::builder::{Builder, FORMATS};
 
 struct Case {
     original: Vec<u8>,
-    image: Image,
+    image: Image<'static>,
     goal: Goal,
     content: Content,
 }
@@ -25,18 +25,18 @@ fn case() -> Case {
 
 fn case_of(builder: &Builder) -> Case {
     let original = builder.build();
-    let image = Image::read(original.as_slice()).expect("it can be read");
+    let image = read_image(&original);
     let mut goal = Goal::default();
     for step in every_edit() {
-        goal.apply(&step, &image, original.as_slice()).expect("it applies");
+        goal.apply(&step, &image).expect("it applies");
     }
-    let content = assemble(&image, original.as_slice(), &goal, image.length).expect("it works");
+    let content = assemble(&image, &goal, image.length).expect("it works");
     Case { original, image, goal, content }
 }
 
 impl Case {
     fn broken(&self) -> Option<&'static str> {
-        match check(&self.image, self.original.as_slice(), &self.content, &self.goal) {
+        match check(&self.image, &self.content, &self.goal) {
             Ok(()) => None,
             Err(RewriteError::Invariant(rule)) => Some(rule),
             Err(other) => panic!("{other}"),
@@ -46,7 +46,7 @@ impl Case {
     /// Changes program headers of the finished image.
     fn segments(mut self, change: impl Fn(usize, &mut Segment)) -> Self {
         let bytes = self.finished();
-        let mut segments = Image::read(bytes.as_slice()).expect("it can be read").segments;
+        let mut segments = read_image(&bytes).segments;
         for (index, segment) in segments.iter_mut().enumerate() {
             change(index, segment);
         }
@@ -83,8 +83,8 @@ impl Case {
         self
     }
 
-    fn after(&self) -> Image {
-        Image::read(self.finished().as_slice()).expect("it can be read")
+    fn after(&self) -> Image<'static> {
+        read_image(&self.finished())
     }
 }
 
@@ -242,7 +242,7 @@ fn a_segment_whose_only_section_moves_still_has_a_section() {
 #[test]
 fn only_the_wanted_note() {
     let it = case();
-    let found = crate::notes::resolution(&it.after(), it.finished().as_slice())[0].offset;
+    let found = crate::notes::resolution(&it.after())[0].offset;
     let it = it.with_bytes(found + 20, b"X");
     assert_eq!(it.broken(), Some("the resolution note is the wanted one, and the only one"));
 }
