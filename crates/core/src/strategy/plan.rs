@@ -240,20 +240,6 @@ impl FindingKind {
         match self {
             StaticProgram | Loader | Libc | NothingNeeded | NoRunPath | NothingToSkip
             | OtherByteOrder | NoAuditEntry(_) => Severity::Skipped,
-            Missing
-            | NotByRunPath
-            | Kept
-            | OfThisProgram(_)
-            | GivesUp(_)
-            | Unreadable { .. }
-            | EmptyNeeded
-            | Inexpressible(_)
-            | HoldsToken(_)
-            | TooLong(_)
-            | Relative(_)
-            | MutableBefore(_)
-            | UsesOrigin(_)
-            | Variant(_) => Severity::Deferred,
             TwoAnswers { .. } => Severity::Conflict,
             OutsideStores
             | OutsidePaths
@@ -261,6 +247,8 @@ impl FindingKind {
             | TwoPlans
             | LoadedSetChanges(_)
             | MoreMisses { .. } => Severity::Refused,
+            // The others are about one needed string.
+            _ => Severity::Deferred,
         }
     }
 }
