@@ -2,10 +2,11 @@
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::search::is_library;
+use super::search::{goes_by, is_readable};
 use crate::elf::Ident;
 use crate::fs::{FileKind, FileSystem};
 use crate::index::hash::NameHash;
+use crate::loader::glibc::{Verdict, fitness};
 use crate::path;
 use crate::search::hwcaps::arch::Arch;
 
@@ -30,7 +31,11 @@ pub fn name_in(fs: &dyn FileSystem, dir: &BStr, name: &BStr, ident: &Ident) -> O
     let certain = kind == Ok(FileKind::File)
         && name.contains_str(".so")
         && name.to_str().is_ok()
-        && fs.open(path.as_ref()).is_ok_and(|file| is_library(fs, &file, path.as_ref(), ident))
+        && fs.open(path.as_ref()).is_ok_and(|file| {
+            fitness(&file, ident) == Verdict::Good
+                && goes_by(fs, &file, path.as_ref())
+                && is_readable(&file)
+        })
         && in_dir();
     Some(NameHash::of(name, certain))
 }

@@ -10,11 +10,10 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cache::Cache;
 use super::{Condition, Deferred, Edge, Listed, ResolvedObject, Sources, is_in_package};
-use crate::elf::{Ident, ObjectView};
+use crate::elf::ObjectView;
 use crate::fs::{Errno, FileKind, FileSystem, OpenedFile};
 use crate::index::hash::run_path_digest;
 use crate::loader::glibc::run_path::{Look, RunPath, fixed_dir, look};
-use crate::loader::glibc::{Verdict, fitness};
 use crate::path;
 use crate::search::hwcaps::variants::Variants;
 use crate::search::order::{Requester, Source};
@@ -148,17 +147,35 @@ impl<'a> Resolver<'a> {
         if !name.contains_str(".so") {
             return Some(false);
         }
-        let Sources { fs, ident, stores, .. } = self.sources;
-        match look(fs, dir.name.as_ref(), name, ident, None) {
-            Look::Found(file) => {
-                let path = BString::from([dir.name.as_bytes(), name.as_bytes()].concat());
-                let stays = !dir.immutable
-                    || (stores.contain_file(fs, path.as_ref()) && self.is_for_all(path.as_ref()));
-                Some(stays && is_readable(&file) && goes_by(fs, &file, path.as_ref()))
-            }
-            Look::PassedOver if dir.immutable => None,
+        match self.judge(dir.name.as_ref(), name, dir.immutable) {
+            Ok(Some((_, look))) => Some(!look || !dir.immutable),
+            Ok(None) if self.sources.fs.stat(path::join(&dir.plain, name).as_ref()).is_ok() => None,
             _ => Some(false),
         }
+    }
+
+    /// Judges one candidate. In a store, a file for another machine stays one. A file that this
+    /// user may not open is deferred, because another user may open it.
+    fn judge(&self, dir: &BStr, name: &BStr, immutable: bool) -> Step {
+        let sources = &self.sources;
+        let file = match look(sources.fs, dir, name, sources.ident, None) {
+            Look::Found(file) => file,
+            Look::Absent => return Ok(None),
+            Look::PassedOver if immutable => return Ok(None),
+            _ => return Err(Deferred::Candidate),
+        };
+        let path: BString = [dir.as_bytes(), name.as_bytes()].concat().into();
+        if !goes_by(sources.fs, &file, path.as_ref()) {
+            return Err(Deferred::OtherName);
+        }
+        if !is_readable(&file) {
+            return Err(Deferred::Candidate);
+        }
+        // The file may be a link to a file outside the stores.
+        let look = !immutable
+            || !sources.stores.contain_file(sources.fs, path.as_ref())
+            || !self.is_for_all(path.as_ref());
+        Ok(Some((path, look)))
     }
 
     /// Returns true if every user may open the file at a path. Otherwise the module checks the file
@@ -333,31 +350,7 @@ impl Lookup<'_, '_> {
         if may_come || dir.variants.may_have(self.resolver.sources.fs, self.name) {
             return Err(Deferred::Hwcaps);
         }
-        self.judge(dir.name.as_ref(), dir.immutable)
-    }
-
-    /// Judges one candidate. In a store, a file for another machine stays one. A file that this
-    /// user may not open is deferred, because another user may open it.
-    fn judge(&self, dir: &BStr, immutable: bool) -> Step {
-        let sources = &self.resolver.sources;
-        let file = match look(sources.fs, dir, self.name, sources.ident, None) {
-            Look::Found(file) => file,
-            Look::Absent => return Ok(None),
-            Look::PassedOver if immutable => return Ok(None),
-            _ => return Err(Deferred::Candidate),
-        };
-        let path: BString = [dir.as_bytes(), self.name.as_bytes()].concat().into();
-        if !goes_by(sources.fs, &file, path.as_ref()) {
-            return Err(Deferred::OtherName);
-        }
-        if !is_readable(&file) {
-            return Err(Deferred::Candidate);
-        }
-        // The file may be a link to a file outside the stores.
-        let look = !immutable
-            || !sources.stores.contain_file(sources.fs, path.as_ref())
-            || !self.resolver.is_for_all(path.as_ref());
-        Ok(Some((path, look)))
+        self.resolver.judge(dir.name.as_ref(), self.name, dir.immutable)
     }
 
     fn ask_cache(&mut self, no_default_dirs: bool) -> Step {
@@ -378,19 +371,9 @@ impl Lookup<'_, '_> {
         // The module takes the last component of an answer as the needed string.
         let dir = path.strip_suffix(self.name.as_bytes()).filter(|dir| dir.ends_with(b"/"));
         let dir = dir.filter(|_| !path.contains(&b'$')).ok_or(Deferred::Candidate)?;
-        let found = self.judge(dir.as_bstr(), sources.stores.contain(path))?;
+        let found = self.resolver.judge(dir.as_bstr(), self.name, sources.stores.contain(path))?;
         found.ok_or(Deferred::Candidate).map(Some)
     }
-}
-
-/// Returns true if the loader accepts and maps the file for every user, under this name.
-pub(super) fn is_library(
-    fs: &dyn FileSystem,
-    file: &Arc<OpenedFile>,
-    path: &BStr,
-    host: &Ident,
-) -> bool {
-    fitness(file, host) == Verdict::Good && goes_by(fs, file, path) && is_readable(file)
 }
 
 /// Returns true if the object always has the last component of this path as its name: from its
@@ -400,7 +383,7 @@ pub(super) fn is_library(
 /// (`elf/dl-load.c` `_dl_map_object_from_fd`). After a search that is the needed string, but after
 /// an answer of an audit module only the path. A later requester of the needed string that cannot
 /// find the file itself would then fail.
-fn goes_by(fs: &dyn FileSystem, file: &Arc<OpenedFile>, path: &BStr) -> bool {
+pub(super) fn goes_by(fs: &dyn FileSystem, file: &Arc<OpenedFile>, path: &BStr) -> bool {
     match file.object.as_ref().ok().and_then(|view| view.soname()) {
         Some(soname) => path::name(path) == soname,
         None => fs.canonicalize(path).is_ok_and(|real| path::name(&real) == path::name(path)),
@@ -408,7 +391,7 @@ fn goes_by(fs: &dyn FileSystem, file: &Arc<OpenedFile>, path: &BStr) -> bool {
 }
 
 /// Returns true if every user may read the file.
-fn is_readable(file: &OpenedFile) -> bool {
+pub(super) fn is_readable(file: &OpenedFile) -> bool {
     const READABLE_BY_ALL: u32 = 0o004;
     file.mode & READABLE_BY_ALL != 0
 }
