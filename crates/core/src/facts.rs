@@ -115,7 +115,7 @@ pub struct Tunables {
 }
 
 /// The environment variables and modes of a start that change the search.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Environment {
     /// `LD_LIBRARY_PATH`.
     pub library_path: Option<BString>,
@@ -133,7 +133,7 @@ pub struct Environment {
 
 /// The answers of `la_objsearch` with `LA_SER_ORIG`: paths that the loader opens instead of
 /// searching for the needed string.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AuditAnswers(BTreeMap<BString, BTreeMap<BString, BString>>);
 
 impl AuditAnswers {
@@ -173,7 +173,7 @@ impl fmt::Display for Format {
 }
 
 /// The formats that a patched loader reads. No released glibc reads any.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Readers {
     /// True if the loader reads the complete resolution notes of objects.
     pub note: bool,

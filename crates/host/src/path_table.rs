@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use becalm_core::index::build::is_in_package;
 use becalm_core::index::paths::{
-    Extent, Kind, Link, MOST_ROOTS, Package, PackageBuilder, Paths, Root, is_odd, root_state, step,
+    Kind, Link, MOST_ROOTS, Package, PackageBuilder, Paths, Root, is_odd, root_state, step,
 };
 use becalm_core::index::{Fingerprint, Time};
 use bstr::{BStr, BString, ByteSlice};
@@ -188,11 +188,11 @@ pub fn path_table_is_current(paths: &Paths) -> bool {
     let is_same_root = |root: &Root| {
         now(root.path.as_ref()).is_some_and(|now| {
             now.volume == root.fingerprint.volume
-                && (root.extent != Extent::All || is_same(now, root.fingerprint))
+                && (root.is_chosen || is_same(now, root.fingerprint))
         })
     };
     let is_same_package = |package: &Package| match paths.roots.get(package.root as usize) {
-        Some(root) if root.extent != Extent::All => {
+        Some(root) if root.is_chosen => {
             let now = now(path_in(&root.path, &package.name).as_ref());
             now.is_some_and(|now| is_same(now, package.fingerprint))
         }
@@ -236,7 +236,7 @@ fn path_in(root: &BString, name: &BString) -> BString {
 /// A store that is listed.
 struct Store {
     path: BString,
-    extent: Extent,
+    is_chosen: bool,
     dir: OwnedFd,
     before: Statx,
     /// The number of its file system; 0 if the times of directories prove nothing there.
@@ -286,8 +286,7 @@ impl Store {
         let all = names.iter().filter(is_package).map(|(name, _)| name.clone());
         let (built, packages) = all.partition(is_built);
         let is_chosen = matches!(store.packages, Packages::Chosen(_));
-        let extent = if is_chosen { Extent::Chosen } else { Extent::All };
-        Ok(Self { path, extent, dir, before, volume, packages, built })
+        Ok(Self { path, is_chosen, dir, before, volume, packages, built })
     }
 
     fn path_of(&self, name: &BString) -> BString {
@@ -310,7 +309,7 @@ impl Store {
             Fingerprint { mtime: none, ctime: none, ..before }
         };
         let fingerprint = Fingerprint { size: 0, ..fingerprint };
-        Root { path: self.path.clone(), extent: self.extent, fingerprint }
+        Root { path: self.path.clone(), is_chosen: self.is_chosen, fingerprint }
     }
 }
 

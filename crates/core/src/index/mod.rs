@@ -36,7 +36,7 @@ pub use self::table_error::TableError;
 pub use embed::{EmbedError, begins_as_index, embed, extent, module_is_whole, split};
 pub use encode::encode;
 pub use ranged::{Ranged, ReadAt, Start};
-pub use table::Table;
+pub use records::Table;
 
 /// The content of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

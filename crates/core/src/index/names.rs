@@ -5,7 +5,7 @@
 use bstr::{BStr, ByteSlice};
 
 use super::layout::{self, kind};
-use super::records::Records;
+use super::records::Table;
 use super::{TableError, hash};
 
 /// Bits of a position in the filter.
@@ -21,7 +21,7 @@ pub(super) fn of(table: &[u8]) -> [u8; SIZE] {
 }
 
 fn add_all(filter: &mut [u8; SIZE], table: &[u8]) -> Result<(), TableError> {
-    let records = Records::read(table)?;
+    let records = Table::unchecked(table)?;
     let mut add = |path: u32| records.string(path).map(|path| insert(filter, path));
     for at in records.section(kind::PROGRAMS)?.records() {
         add(records.word(at)?)?;

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 
 use super::encoder::Encoder;
 use super::layout::{self, Writer, kind};
-use super::records::Records;
+use super::records::Table;
 use super::{EncodeError, Folder, Object, TableError};
 use crate::path;
 
@@ -79,10 +79,10 @@ pub(super) fn encode(
 /// Reads the section: the folders, with the parents that are only in the paths of others, and the
 /// fields that each object has here.
 pub(super) fn read(
-    table: &Records<'_>,
+    table: &Table<'_>,
     objects: usize,
 ) -> Result<(Vec<Folder>, Vec<Object>), TableError> {
-    let words = table.all(kind::ORIGINS, Records::word)?;
+    let words = table.all(kind::ORIGINS, Table::word)?;
     let word = |at: usize| words.get(at).copied().ok_or(OUTSIDE);
     let nodes = word(0)? as usize;
     let mut folders: Vec<Folder> = Vec::new();

@@ -19,14 +19,6 @@ pub trait ReadAt {
     fn read_at(&self, at: u64, into: &mut [u8]) -> Option<()>;
 }
 
-impl ReadAt for &[u8] {
-    fn read_at(&self, at: u64, into: &mut [u8]) -> Option<()> {
-        let at = usize::try_from(at).ok()?;
-        into.copy_from_slice(self.get(at..at.checked_add(into.len())?)?);
-        Some(())
-    }
-}
-
 /// An index file with a valid header.
 #[derive(Debug)]
 pub struct Ranged<R> {

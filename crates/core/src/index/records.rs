@@ -6,16 +6,16 @@ use super::header::{Header, Section};
 use super::layout::{Kind, Reader, kind};
 use super::{TableError, Time, hash};
 
-/// The bytes of a table and its header.
+/// The bytes of a table with a valid header.
 #[derive(Clone, Debug)]
-pub(super) struct Records<'a> {
+pub struct Table<'a> {
     pub(super) reader: Reader<'a>,
     pub(super) header: Header,
 }
 
-impl<'a> Records<'a> {
+impl<'a> Table<'a> {
     /// Reads the header of a table and ignores its checksum.
-    pub(super) fn read(bytes: &'a [u8]) -> Result<Self, TableError> {
+    pub(super) fn unchecked(bytes: &'a [u8]) -> Result<Self, TableError> {
         let header = Header::read(bytes, bytes.len())?;
         Ok(Self { reader: Reader { endian: header.target.endian, bytes }, header })
     }

@@ -4,16 +4,12 @@
 //! returns an error for it.
 
 use super::layout::{self, kind};
-use super::records::Records;
+use super::records::Table;
 use super::{
     Condition, Directory, Edge, Fingerprint, Index, Object, Program, SearchDir, TableError, Target,
     hash,
 };
 use super::{bound, origins, paths};
-
-/// A table with a valid header and checksum.
-#[derive(Clone, Debug)]
-pub struct Table<'a>(Records<'a>);
 
 impl<'a> Table<'a> {
     /// Reads the header of a table and checks its checksum.
@@ -21,21 +17,21 @@ impl<'a> Table<'a> {
     /// # Errors
     /// Returns [`TableError`] if the bytes are not a table, or if it is damaged.
     pub fn read(bytes: &'a [u8]) -> Result<Self, TableError> {
-        let records = Records::read(bytes)?;
-        records.check_whole()?;
-        Ok(Self(records))
-    }
-
-    /// Reads the header of a table and ignores its checksum.
-    #[cfg(test)]
-    pub(super) fn unchecked(bytes: &'a [u8]) -> Option<Self> {
-        Records::read(bytes).ok().map(Self)
+        let table = Self::unchecked(bytes)?;
+        let at = layout::HEADER_CHECKSUM;
+        let mut zeroed = bytes.to_vec();
+        zeroed[at..layout::HEADER].fill(0);
+        if table.reader.long(at) == Some(hash::bytes(0, &zeroed)) {
+            Ok(table)
+        } else {
+            Err(TableError::Damaged("its checksum does not fit"))
+        }
     }
 
     /// Returns the machine of the table.
     #[must_use]
     pub fn target(&self) -> Target {
-        self.0.header.target
+        self.header.target
     }
 
     /// Reads the content of the table.
@@ -44,23 +40,6 @@ impl<'a> Table<'a> {
     /// Returns [`TableError::Damaged`] if a record is outside the table or its check does not
     /// match.
     pub fn index(&self) -> Result<Index, TableError> {
-        self.0.index()
-    }
-}
-
-impl Records<'_> {
-    fn check_whole(&self) -> Result<(), TableError> {
-        let at = layout::HEADER_CHECKSUM;
-        let mut zeroed = self.reader.bytes.to_vec();
-        zeroed[at..layout::HEADER].fill(0);
-        if self.reader.long(at) == Some(hash::bytes(0, &zeroed)) {
-            Ok(())
-        } else {
-            Err(TableError::Damaged("its checksum does not fit"))
-        }
-    }
-
-    fn index(&self) -> Result<Index, TableError> {
         let objects = self.section(kind::OBJECTS)?;
         self.section(kind::BUCKETS)?;
         self.section(kind::PROGRAM_BUCKETS)?;

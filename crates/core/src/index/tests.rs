@@ -3,16 +3,15 @@
 use bstr::BString;
 use proptest::prelude::*;
 
-use super::bound::{
-    Bound, BoundObject, BoundProgram, BuildId, Member, StartVariables, Tables, Writes,
-};
+use super::bound::{Bound, BoundObject, BoundProgram, BuildId, Member, Tables, Writes};
 use super::hash::NameHash;
 use super::{
     Condition, Directory, Edge, EmbedError, Fingerprint, Folder, Index, Object, Program, Ranged,
-    SearchDir, Start, Table, TableError, Target, Time, embed, encode, layout, module_is_whole,
-    split,
+    ReadAt, SearchDir, Start, Table, TableError, Target, Time, embed, encode, layout,
+    module_is_whole, split,
 };
 use crate::elf::{Class, Endian};
+use crate::facts::Environment;
 
 pub(super) const TARGETS: [Target; 3] = [
     Target { machine: 62, class: Class::Elf64, endian: Endian::Little },
@@ -142,15 +141,23 @@ fn bound() -> Bound {
         undefined_function: changes.is_some(),
         relocations: 70,
         bindings: 60,
-        variables: StartVariables {
+        variables: Environment {
             preload: changes.map(|_| "/usr/lib/libx.so".into()),
-            library_path: None,
+            ..Environment::default()
         },
     };
     Bound {
         programs: vec![program("/usr/bin/a", 0, None), program("/usr/bin/b", 1, Some(2))],
         objects: vec![object("/usr/bin/a"), object("/usr/bin/b"), object("/nix/store/x.so")],
         blocks: vec![vec![0; 8], vec![1; 12], vec![2; 4]],
+    }
+}
+
+impl ReadAt for &[u8] {
+    fn read_at(&self, at: u64, into: &mut [u8]) -> Option<()> {
+        let at = usize::try_from(at).ok()?;
+        into.copy_from_slice(self.get(at..at.checked_add(into.len())?)?);
+        Some(())
     }
 }
 
@@ -243,7 +250,7 @@ proptest! {
             table[place] = *byte;
         }
         // The checksum is made valid again, so that each record's own check is tested.
-        if let Some(table) = Table::unchecked(&table) {
+        if let Ok(table) = Table::unchecked(&table) {
             let _ = table.index();
         }
     }

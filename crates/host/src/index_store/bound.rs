@@ -9,8 +9,8 @@ use becalm_core::closure::{Closure, FoundBefore, Starts, Subject};
 use becalm_core::elf::{ElfError, Endian};
 use becalm_core::facts::{Environment, GlibcVersion, Libc, LoaderFacts};
 use becalm_core::index::bound::{
-    Binder, Bound, BoundObject, ImageFacts, NewProgram, NotBound, RELEASES, StartVariables,
-    dynamic_of, is_applied, written,
+    Binder, Bound, BoundObject, ImageFacts, NewProgram, NotBound, RELEASES, dynamic_of, is_applied,
+    written,
 };
 use becalm_core::index::build::{Fingerprints, Gatherer};
 use becalm_core::index::{Condition, Fingerprint, Index};
@@ -267,7 +267,8 @@ fn predict(
     }
     let undefined_function = undefined(&bindings)?;
     let relocations = u32::try_from(symbolic).unwrap_or(u32::MAX);
-    let variables = StartVariables::of(starts.environment);
+    let Environment { library_path, preload, .. } = starts.environment.clone();
+    let variables = Environment { library_path, preload, ..Environment::default() };
     let (path, members) = (path.clone(), Vec::new());
     let mut start = NewProgram { path, members, undefined_function, relocations, variables };
     let conditions = add_members(&mut start, load, &bindings, files, flat)?;

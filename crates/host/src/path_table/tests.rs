@@ -107,7 +107,7 @@ fn some_packages_of_a_store_can_be_chosen_and_an_update_adds_none() {
     let stores = [PathStore { path: store.clone(), packages: chosen }];
     let table = path_table(&stores, None, &[]).expect("a table").paths;
     assert_eq!(table.packages.len(), 1);
-    assert_eq!(table.roots[0].extent, Extent::Chosen);
+    assert!(table.roots[0].is_chosen);
     let mut old = table.clone();
     old.packages[0].young = false;
     fs::create_dir(store.join("3123456789abcdfghijklmnpqrsvwxyz-d")).expect("made");

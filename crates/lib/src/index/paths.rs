@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use becalm_core::index::Index;
 use becalm_core::index::build::is_in_package;
-use becalm_core::index::paths::{Extent, Package, Paths, Root};
+use becalm_core::index::paths::{Package, Paths, Root};
 use becalm_host::HostError;
 use becalm_host::index_store::Indexed;
 use becalm_host::path_table::{LeftOut, Packages, PathStore, PathTable, path_table};
@@ -65,10 +65,10 @@ pub fn stores_of(paths: &Paths) -> Vec<PathStore> {
     let is_other = |package: &&Package| !is_in_package(&[&package.name[..], b"/"].concat());
     let store = |(number, root): (usize, &Root)| {
         let mut of_root = paths.packages.iter().filter(|p| p.root as usize == number);
-        let packages = match root.extent {
-            Extent::All if of_root.any(|package| is_other(&package)) => Packages::Any,
-            Extent::All => Packages::Hashed,
-            Extent::Chosen => Packages::Chosen(of_root.map(|p| p.name.clone()).collect()),
+        let packages = match root.is_chosen {
+            true => Packages::Chosen(of_root.map(|p| p.name.clone()).collect()),
+            false if of_root.any(|package| is_other(&package)) => Packages::Any,
+            false => Packages::Hashed,
         };
         PathStore { path: path_of(root.path.as_ref()), packages }
     };
@@ -95,7 +95,7 @@ pub fn add(
     let report = report::PathTable {
         packages: paths.read().count(),
         paths: count,
-        links: paths.packages.iter().map(|package| package.table.links().len()).sum(),
+        links: paths.packages.iter().map(|package| package.table.links.len()).sum(),
         read,
         left_out: left_out.into_iter().map(left).collect(),
         outside: Vec::new(),

@@ -211,7 +211,7 @@ impl Verified {
             if bound.undefined_function {
                 continue;
             }
-            match slots::compare(&program, &place, &bound.variables.environment(), static_tls) {
+            match slots::compare(&program, &place, &bound.variables, static_tls) {
                 Ok(slots) => {
                     all.programs += 1;
                     all.slots += slots.compared;

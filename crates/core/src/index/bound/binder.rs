@@ -4,8 +4,9 @@ use bstr::BString;
 use rustc_hash::FxHashMap;
 
 use super::block::{self, Definer, SlotBinding};
-use super::{Bound, BoundObject, BoundProgram, Member, StartVariables, Writes, Written};
+use super::{Bound, BoundObject, BoundProgram, Member, Writes, Written};
 use crate::elf::Endian;
+use crate::facts::Environment;
 
 /// The limit on the sets of bindings of one object that are kept for comparison. A similar set is
 /// written as changes to one of them.
@@ -33,7 +34,7 @@ pub struct NewProgram {
     /// As in [`BoundProgram`].
     pub relocations: u32,
     /// As in [`BoundProgram`].
-    pub variables: StartVariables,
+    pub variables: Environment,
 }
 
 impl Binder {

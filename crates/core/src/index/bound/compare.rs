@@ -5,14 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use bstr::BString;
 
 use super::block::Definer;
-use super::{Bound, BoundProgram, Member, StartVariables, Written};
+use super::{Bound, BoundProgram, Member, Written};
 use crate::elf::Endian;
+use crate::facts::Environment;
 
 impl Bound {
     /// Returns the programs that another table binds differently or does not have.
     #[must_use]
     pub fn differences(&self, other: &Self, endian: Endian) -> Vec<BString> {
-        fn start(program: &BoundProgram) -> (&BString, &StartVariables) {
+        fn start(program: &BoundProgram) -> (&BString, &Environment) {
             (&program.path, &program.variables)
         }
         let others: BTreeMap<_, &BoundProgram> =

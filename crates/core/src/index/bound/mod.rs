@@ -30,7 +30,6 @@ pub use binder::{Binder, NewProgram};
 pub use block::{Definer, Relative, Residual, SlotBinding, Written};
 pub use convert::{NotBound, RELEASES, is_applied, written};
 pub use image::ImageFacts;
-pub use start_variables::StartVariables;
 
 pub(super) use records::{encode, read};
 
@@ -57,7 +56,7 @@ impl Bound {
     #[must_use]
     pub fn environments(&self) -> Vec<Environment> {
         let all: BTreeSet<_> = self.programs.iter().map(|program| &program.variables).collect();
-        all.into_iter().map(StartVariables::environment).collect()
+        all.into_iter().cloned().collect()
     }
 
     /// Returns the bytes that the bindings take in a table, without strings and conditions.
@@ -86,8 +85,8 @@ pub struct BoundProgram {
     pub relocations: u32,
     /// The number of those whose result is in the blocks.
     pub bindings: u32,
-    /// The environment that the start was predicted for.
-    pub variables: StartVariables,
+    /// The environment that the start was predicted for: `LD_LIBRARY_PATH` and `LD_PRELOAD`.
+    pub variables: Environment,
 }
 
 /// An object of a program's start.

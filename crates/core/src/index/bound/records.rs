@@ -1,9 +1,10 @@
 //! Writes and reads the records of programs and objects with bindings.
 
-use super::{Bound, BoundObject, BoundProgram, BuildId, Member, StartVariables, Tables, Writes};
+use super::start_variables;
+use super::{Bound, BoundObject, BoundProgram, BuildId, Member, Tables, Writes};
 use crate::index::encoder::{Encoder, Section};
 use crate::index::layout::{self, Writer, kind};
-use crate::index::records::Records;
+use crate::index::records::Table;
 use crate::index::{EncodeError, TableError, hash};
 
 const NO_BLOCK: u32 = u32::MAX;
@@ -44,7 +45,7 @@ pub(in crate::index) fn encode(
     let mut sorted: Vec<&BoundProgram> = bound.programs.iter().collect();
     sorted.sort_by_key(|program| (hash::low(0, &program.path), &program.path));
     let programs = encoder.records(sorted, |encoder, record, program| {
-        let variables = program.variables.text();
+        let variables = start_variables::text(&program.variables);
         let variables = variables.map(|text| encoder.string(&text)).transpose()?;
         let path = encoder.string(&program.path)?;
         let first = members.bytes.len();
@@ -75,7 +76,7 @@ pub(in crate::index) fn encode(
 }
 
 /// Reads the bindings of a table.
-pub(in crate::index) fn read(table: &Records<'_>) -> Result<Bound, TableError> {
+pub(in crate::index) fn read(table: &Table<'_>) -> Result<Bound, TableError> {
     let bound = Bound {
         objects: table.all(kind::BOUND_OBJECTS, object)?,
         programs: table.all(kind::BOUND_PROGRAMS, program)?,
@@ -97,7 +98,7 @@ pub(in crate::index) fn read(table: &Records<'_>) -> Result<Bound, TableError> {
     }
 }
 
-fn object(table: &Records<'_>, at: usize) -> Result<BoundObject, TableError> {
+fn object(table: &Table<'_>, at: usize) -> Result<BoundObject, TableError> {
     let path = table.path(at, 0, kind::BOUND_OBJECTS.size)?.to_owned();
     let length = table.word(at + 36)?;
     let build_id = BuildId { hash: table.long(at + 24)?, address: table.word(at + 32)?, length };
@@ -118,7 +119,7 @@ fn object(table: &Records<'_>, at: usize) -> Result<BoundObject, TableError> {
     })
 }
 
-fn program(table: &Records<'_>, at: usize) -> Result<BoundProgram, TableError> {
+fn program(table: &Table<'_>, at: usize) -> Result<BoundProgram, TableError> {
     let path = table.path(at, 4, kind::BOUND_PROGRAMS.size)?.to_owned();
     let (first, count) = (table.word(at + 8)? as usize, table.word(at + 12)? as usize);
     let members = table.section(kind::MEMBERS)?.part(first, count);
@@ -132,11 +133,11 @@ fn program(table: &Records<'_>, at: usize) -> Result<BoundProgram, TableError> {
         undefined_function: flags & layout::BOUND_PROGRAM_UNDEFINED_FUNCTION != 0,
         relocations: table.word(at + 24)?,
         bindings: table.word(at + 28)?,
-        variables: variables.map(|text| StartVariables::read(text)).unwrap_or_default(),
+        variables: variables.map(|text| start_variables::read(text)).unwrap_or_default(),
     })
 }
 
-fn member(table: &Records<'_>, at: usize) -> Result<Member, TableError> {
+fn member(table: &Table<'_>, at: usize) -> Result<Member, TableError> {
     let block = |field: usize| {
         let block = table.word(at + field)?;
         Ok((block != NO_BLOCK).then_some(block))
@@ -147,7 +148,7 @@ fn member(table: &Records<'_>, at: usize) -> Result<Member, TableError> {
     Ok(Member { object: table.word(at)?, writes })
 }
 
-fn blocks(table: &Records<'_>) -> Result<Vec<Vec<u8>>, TableError> {
+fn blocks(table: &Table<'_>) -> Result<Vec<Vec<u8>>, TableError> {
     let words = table.section(kind::BLOCK_WORDS)?;
     let mut blocks = Vec::new();
     for (index, at) in table.section(kind::BLOCKS)?.records().enumerate() {

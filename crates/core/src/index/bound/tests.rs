@@ -6,7 +6,7 @@ use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
 use super::block::{self, Definer, Residual, SlotBinding};
-use super::{Binder, BoundObject, Member, NewProgram, StartVariables, Written};
+use super::{Binder, BoundObject, Member, NewProgram, Written};
 use crate::elf::Endian;
 
 /// Decodes the words that the module writes, by offset: definer and value.
@@ -109,7 +109,7 @@ fn program(path: &str, written: Written) -> NewProgram {
         (1, object("/lib/other"), None),
         (2, object(path), None),
     ];
-    let variables = StartVariables::default();
+    let variables = crate::facts::Environment::default();
     NewProgram { path: path.into(), members, undefined_function: false, relocations: 9, variables }
 }
 

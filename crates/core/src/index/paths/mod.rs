@@ -51,20 +51,10 @@ pub struct Paths {
 pub struct Root {
     /// Its real path.
     pub path: BString,
-    /// The packages that it has.
-    pub extent: Extent,
+    /// True if the table has only some of its packages. An update adds none.
+    pub is_chosen: bool,
     /// Its fingerprint; the length is zero.
     pub fingerprint: Fingerprint,
-}
-
-/// The packages of a root.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Extent {
-    /// All that the store has.
-    #[default]
-    All,
-    /// Some of them; an update adds none.
-    Chosen,
 }
 
 /// An entry of a store, with everything below it.
@@ -106,7 +96,7 @@ pub struct PackageTable {
     /// Slots of each block; none if the package was left out.
     blocks: Vec<Vec<u32>>,
     /// The links to directories, ascending by state.
-    links: Vec<Link>,
+    pub links: Vec<Link>,
 }
 
 /// A link to a directory of an indexed package.
@@ -242,12 +232,6 @@ impl PackageTable {
     #[must_use]
     pub fn count(&self) -> usize {
         self.blocks.iter().flatten().filter(|&&slot| slot != 0).count()
-    }
-
-    /// Returns the links to directories.
-    #[must_use]
-    pub fn links(&self) -> &[Link] {
-        &self.links
     }
 }
 

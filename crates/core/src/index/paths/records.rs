@@ -1,11 +1,9 @@
 //! Writes and reads the sections of paths.
 
-use super::{
-    BLOCK, Extent, Link, MOST_ROOTS, Package, PackageTable, Paths, Root, root_state, step,
-};
+use super::{BLOCK, Link, MOST_ROOTS, Package, PackageTable, Paths, Root, root_state, step};
 use crate::index::encoder::{Encoder, Section};
 use crate::index::layout::{self, Writer, kind};
-use crate::index::records::Records;
+use crate::index::records::Table;
 use crate::index::{EncodeError, Fingerprint, TableError, hash};
 
 /// Flag of a package that changed shortly before it was read.
@@ -25,11 +23,7 @@ pub(in crate::index) fn encode(
     }
     let roots = encoder.records(&paths.roots, |encoder, record, root| {
         let Fingerprint { volume, ino, mtime, ctime, .. } = root.fingerprint;
-        let extent = match root.extent {
-            Extent::All => 0,
-            Extent::Chosen => CHOSEN,
-        };
-        record.words([encoder.string(&root.path)?, extent]);
+        record.words([encoder.string(&root.path)?, u32::from(root.is_chosen) * CHOSEN]);
         record.long(volume);
         record.long(ino);
         record.times(mtime, ctime);
@@ -83,29 +77,25 @@ fn block_seed(package: u64, block: usize) -> u64 {
 }
 
 /// Reads the paths of a table; `None` if it has none.
-pub(in crate::index) fn read(table: &Records<'_>) -> Result<Option<Paths>, TableError> {
+pub(in crate::index) fn read(table: &Table<'_>) -> Result<Option<Paths>, TableError> {
     let roots = table.all(kind::PATH_ROOTS, root)?;
     if roots.is_empty() {
         return Ok(None);
     }
-    let read = |table: &Records<'_>, at| package(table, at, &roots);
+    let read = |table: &Table<'_>, at| package(table, at, &roots);
     let packages = table.all(kind::PATH_PACKAGES, read)?;
     Ok(Some(Paths { packages, roots }))
 }
 
-fn root(table: &Records<'_>, at: usize) -> Result<Root, TableError> {
+fn root(table: &Table<'_>, at: usize) -> Result<Root, TableError> {
     let path = table.path(at, 0, kind::PATH_ROOTS.size)?.to_owned();
     let (mtime, ctime) = table.times(at + 24)?;
     let (volume, ino) = (table.long(at + 8)?, table.long(at + 16)?);
-    let extent = match table.word(at + 4)? {
-        0 => Extent::All,
-        CHOSEN => Extent::Chosen,
-        _ => return Err(TableError::Damaged("a store of an unknown kind")),
-    };
-    Ok(Root { path, extent, fingerprint: Fingerprint { volume, ino, size: 0, mtime, ctime } })
+    let is_chosen = table.word(at + 4)? == CHOSEN;
+    Ok(Root { path, is_chosen, fingerprint: Fingerprint { volume, ino, size: 0, mtime, ctime } })
 }
 
-fn package(table: &Records<'_>, at: usize, roots: &[Root]) -> Result<Package, TableError> {
+fn package(table: &Table<'_>, at: usize, roots: &[Root]) -> Result<Package, TableError> {
     table.check(at, kind::PATH_PACKAGES.size, 0)?;
     let (state, ino) = (table.long(at)?, table.long(at + 8)?);
     let (mtime, ctime) = table.times(at + 16)?;
@@ -131,7 +121,7 @@ fn package(table: &Records<'_>, at: usize, roots: &[Root]) -> Result<Package, Ta
 }
 
 fn blocks(
-    table: &Records<'_>,
+    table: &Table<'_>,
     package: u64,
     first: u32,
     words: u32,
@@ -160,7 +150,7 @@ fn blocks(
     (0..words / size).map(block).collect()
 }
 
-fn links(table: &Records<'_>, first: u32, count: u32) -> Result<Vec<Link>, TableError> {
+fn links(table: &Table<'_>, first: u32, count: u32) -> Result<Vec<Link>, TableError> {
     let links = table.section(kind::PATH_LINKS)?;
     let links = links.part(first as usize, count as usize);
     let links = links.ok_or(TableError::Damaged("a package's links leave it"))?;

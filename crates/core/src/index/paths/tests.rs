@@ -51,7 +51,7 @@ fn paths_of(packages: &BTreeMap<String, BTreeMap<String, Node>>) -> Paths {
             table: builder.finish(),
         }
     };
-    let root = Root { path: STORE.into(), extent: Extent::All, fingerprint: fingerprint(99) };
+    let root = Root { path: STORE.into(), is_chosen: false, fingerprint: fingerprint(99) };
     Paths::new(vec![root], packages.iter().enumerate().map(package).collect())
 }
 
@@ -109,7 +109,7 @@ fn only_the_first_absent_name_below_real_directories_is_absent() {
 #[test]
 fn roots_of_every_kind_are_written_and_read() {
     let mut paths = two_packages();
-    let chosen = Root { path: "/s/a".into(), extent: Extent::Chosen, fingerprint: fingerprint(3) };
+    let chosen = Root { path: "/s/a".into(), is_chosen: true, fingerprint: fingerprint(3) };
     paths.roots.push(chosen);
     let index = Index { paths: Some(paths.clone()), ..Index::default() };
     for target in targets() {
@@ -151,7 +151,7 @@ fn links_with_one_state_are_followed_by_nobody() {
         builder.add_link(Link { state: 77, target, package: 1 });
     }
     let table = builder.finish();
-    assert_eq!((table.kind(77), table.links().len()), (Some(Kind::Link), 0));
+    assert_eq!((table.kind(77), table.links.len()), (Some(Kind::Link), 0));
 }
 
 /// 1 M paths take at most 8 MB.
@@ -197,7 +197,7 @@ fn a_table_says_what_was_written_and_a_changed_bit_is_damage() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
             let table = Table::unchecked(&damaged);
-            let Some(index) = table.and_then(|table| table.index().ok()) else { continue };
+            let Ok(index) = table.and_then(|table| table.index()) else { continue };
             for there in ["a-x/lib/m/f.py", "a-x/lib", "a-x/other/d", "b-y/share/d"] {
                 let path = format!("{STORE}/{there}");
                 let answer = index.paths.as_ref().map(|paths| paths.ask(path.as_bytes()));
