@@ -92,12 +92,7 @@ impl<'a> Module<'a> {
     }
 
     /// `answer_from_table`.
-    fn answer_from_table(
-        &self,
-        object: &'a Object,
-        needed: &BStr,
-        is_rpath: bool,
-    ) -> Option<BString> {
+    fn answer_from_table(&self, object: &Object, needed: &BStr, is_rpath: bool) -> Option<BString> {
         let edge = self.find_edge(object, needed);
         let holds = |edge: &Edge| self.hold(&edge.conditions) && self.is_reached(object, edge);
         if is_rpath {
@@ -189,7 +184,7 @@ impl<'a> Module<'a> {
     }
 
     /// `find_edge`.
-    fn find_edge(&self, object: &'a Object, needed: &BStr) -> Option<&'a Edge> {
+    fn find_edge<'o>(&'o self, object: &'o Object, needed: &BStr) -> Option<&'o Edge> {
         edge_of(object, needed).or_else(|| {
             let common = self.by_path.get(BStr::new("")).filter(|_| object.closed)?;
             edge_of(common, needed).filter(|edge| edge.outside)

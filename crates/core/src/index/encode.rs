@@ -45,9 +45,7 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
     ];
     sections.extend(bound);
     sections.extend(paths.into_iter().flatten());
-    let static_tls = index.programs.iter().map(|program| program.static_tls).max();
-    let words = [roots, index.settings, static_tls.unwrap_or(0)];
-    assemble(target, &sections, words, index, first_root(index))
+    assemble(target, &sections, roots, index)
 }
 
 fn first_root(index: &Index) -> &BStr {
@@ -56,14 +54,12 @@ fn first_root(index: &Index) -> &BStr {
     if path.len() < layout::TRAILER { path } else { BStr::new("/") }
 }
 
-/// Writes the header with `words` (roots, settings, static TLS), the section directory, the
-/// sections and the trailer.
+/// Writes the header, the section directory, the sections and the trailer.
 fn assemble(
     target: Target,
     sections: &[Section],
-    words: [u32; 3],
+    roots: u32,
     index: &Index,
-    trailer: &BStr,
 ) -> Result<Vec<u8>, EncodeError> {
     let narrow = |size: usize| layout::narrow(size, "more than 4 GiB of table");
     let first = layout::HEADER + sections.len() * layout::SECTION;
@@ -77,7 +73,7 @@ fn assemble(
     }
     let length = narrow(first + body.bytes.len() + layout::BACKWARD + layout::TRAILER)?;
     body.words([0, length]);
-    let trailer_at = body.bytes.len();
+    let (trailer, trailer_at) = (first_root(index), body.bytes.len());
     // Leading slashes do not change a path. The trailer ends at the end of the table, so that a
     // reader of the path has seen the last byte.
     body.bytes.resize(trailer_at + layout::TRAILER - 1 - trailer.len(), b'/');
@@ -88,7 +84,8 @@ fn assemble(
     table.bytes.extend_from_slice(layout::MAGIC);
     table.words([layout::ORDER, layout::VERSION, layout::machine_word(target), length]);
     table.word(sections.len() as u32);
-    table.words(words);
+    let static_tls = index.programs.iter().map(|program| program.static_tls).max();
+    table.words([roots, index.settings, static_tls.unwrap_or(0)]);
     table.bytes.resize(layout::HEADER, 0);
     table.bytes.extend_from_slice(&directory.bytes);
     table.bytes.extend_from_slice(&body.bytes);

@@ -72,22 +72,20 @@ impl Header {
         if word(20)? as usize != length || length < layout::HEADER + layout::TRAILER {
             return Err(TableError::WrongLength);
         }
-        let header = Self::with_directory(reader, target, length)?;
-        let outside = |section: &Section| {
-            let bytes = section.count.checked_mul(section.size);
-            bytes.and_then(|bytes| bytes.checked_add(section.at)).is_none_or(|end| end > length)
-        };
-        if header.sections.iter().any(outside) {
-            return Err(TableError::Damaged("a section leaves it"));
-        }
-        Ok(header)
+        Ok(Self {
+            target,
+            length,
+            roots: word(layout::ROOTS)?,
+            settings: word(layout::SETTINGS)?,
+            filters: word(layout::FILTERS)?,
+            flags: word(layout::FLAGS)?,
+            static_tls: word(layout::STATIC_TLS)?,
+            sections: Self::directory(reader, length)?,
+        })
     }
 
-    fn with_directory(
-        reader: Reader<'_>,
-        target: Target,
-        length: usize,
-    ) -> Result<Self, TableError> {
+    /// Reads the section directory, and checks that the sections are in the table.
+    fn directory(reader: Reader<'_>, length: usize) -> Result<Vec<Section>, TableError> {
         let word = |at| reader.word(at).ok_or(TableError::WrongLength);
         let count = word(layout::SECTIONS)? as usize;
         // The count is not checked yet. The bound keeps the product small.
@@ -101,23 +99,15 @@ impl Header {
         }
         let section = |index: usize| {
             let at = layout::HEADER + index * layout::SECTION;
-            Ok(Section {
-                kind: word(at)?,
-                at: word(at + 4)? as usize,
-                count: word(at + 8)? as usize,
-                size: word(at + 12)? as usize,
-            })
+            let kind = word(at)?;
+            let [at, count, size] = [word(at + 4)?, word(at + 8)?, word(at + 12)?];
+            let [at, count, size] = [at, count, size].map(|number| number as usize);
+            let end = count.checked_mul(size).and_then(|bytes| bytes.checked_add(at));
+            let is_inside = end.is_some_and(|end| end <= length);
+            let section = is_inside.then_some(Section { kind, at, count, size });
+            section.ok_or(TableError::Damaged("a section leaves it"))
         };
-        Ok(Self {
-            target,
-            length,
-            roots: word(layout::ROOTS)?,
-            settings: word(layout::SETTINGS)?,
-            filters: word(layout::FILTERS)?,
-            flags: word(layout::FLAGS)?,
-            static_tls: word(layout::STATIC_TLS)?,
-            sections: (0..count).map(section).collect::<Result<_, _>>()?,
-        })
+        (0..count).map(section).collect()
     }
 
     /// Returns true if the table has a record of a kind.

@@ -39,15 +39,10 @@ impl<'a> Table<'a> {
         self.section(kind)?.records().map(|at| read(self, at)).collect()
     }
 
-    /// Reads the path of a record of `size` bytes, whose place is in `field`, and checks the record.
-    pub(super) fn path(
-        &self,
-        at: usize,
-        field: usize,
-        size: usize,
-    ) -> Result<&'a BStr, TableError> {
+    /// Reads the path of a record, whose place is in `field`, and checks the record.
+    pub(super) fn path(&self, at: usize, field: usize, kind: Kind) -> Result<&'a BStr, TableError> {
         let path = self.string(self.word(at + field)?)?;
-        self.check(at, size, hash::bytes(0, path))?;
+        self.check(at, kind.size, hash::bytes(0, path))?;
         Ok(path)
     }
 
@@ -63,6 +58,17 @@ impl<'a> Table<'a> {
     /// Returns the section of a kind.
     pub(super) fn section(&self, kind: Kind) -> Result<Section, TableError> {
         self.header.section(kind)
+    }
+
+    /// Returns the records of a section whose first position and count are at `at`. The error names them.
+    pub(super) fn part(
+        &self,
+        kind: Kind,
+        at: usize,
+        what: &'static str,
+    ) -> Result<Section, TableError> {
+        let (first, count) = (self.word(at)? as usize, self.word(at + 4)? as usize);
+        self.section(kind)?.part(first, count).ok_or(TableError::Damaged(what))
     }
 
     /// Returns the string at a place.

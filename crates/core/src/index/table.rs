@@ -63,11 +63,9 @@ impl<'a> Table<'a> {
 
     /// Reads an object with these origins.
     fn object(&self, at: usize, origins: Object) -> Result<Object, TableError> {
-        let path = self.path(at, 0, kind::OBJECTS.size)?;
-        let (first, count) = (self.word(at + 4)? as usize, self.word(at + 8)? as usize);
+        let path = self.path(at, 0, kind::OBJECTS)?;
+        let edges = self.part(kind::EDGES, at + 4, "an object's answers leave it")?;
         let (run_path, flags) = (self.word(at + 12)?, self.word(at + 16)?);
-        let edges = self.section(kind::EDGES)?.part(first, count);
-        let edges = edges.ok_or(TableError::Damaged("an object's answers leave it"))?;
         Ok(Object {
             path: path.to_owned(),
             canonical: flags & layout::OBJECT_CANONICAL != 0,
@@ -99,7 +97,7 @@ impl<'a> Table<'a> {
     }
 
     fn search_dir(&self, at: usize) -> Result<SearchDir, TableError> {
-        let path = self.path(at, 0, kind::SEARCH_DIRS.size)?;
+        let path = self.path(at, 0, kind::SEARCH_DIRS)?;
         Ok(SearchDir {
             path: path.to_owned(),
             conditions: self.set(self.word(at + 4)?)?,
@@ -132,7 +130,7 @@ impl<'a> Table<'a> {
     }
 
     fn condition(&self, at: usize) -> Result<Condition, TableError> {
-        let path = self.path(at, 0, kind::CONDITIONS.size)?.to_owned();
+        let path = self.path(at, 0, kind::CONDITIONS)?.to_owned();
         let (volume, ino) = (self.long(at + 8)?, self.long(at + 16)?);
         let (size, (mtime, ctime)) = (self.long(at + 24)?, self.times(at + 32)?);
         let fingerprint = Fingerprint { volume, ino, size, mtime, ctime };
@@ -150,7 +148,7 @@ impl<'a> Table<'a> {
     }
 
     fn directory(&self, at: usize) -> Result<Directory, TableError> {
-        let path = self.path(at, 4, kind::DIRECTORIES.size)?;
+        let path = self.path(at, 4, kind::DIRECTORIES)?;
         let has_names = self.word(at + 24)? & layout::DIRECTORY_HAS_NAMES != 0;
         let names = if has_names { Some(self.names(at + 12)?) } else { None };
         Ok(Directory { path: path.to_owned(), condition: self.word(at + 8)?, names })
@@ -174,7 +172,7 @@ impl<'a> Table<'a> {
     }
 
     fn program(&self, at: usize) -> Result<Program, TableError> {
-        let path = self.path(at, 0, kind::PROGRAMS.size)?;
+        let path = self.path(at, 0, kind::PROGRAMS)?;
         Ok(Program {
             path: path.to_owned(),
             interpreter: self.string(self.word(at + 4)?)?.to_owned(),

@@ -99,7 +99,7 @@ pub(in crate::index) fn read(table: &Table<'_>) -> Result<Bound, TableError> {
 }
 
 fn object(table: &Table<'_>, at: usize) -> Result<BoundObject, TableError> {
-    let path = table.path(at, 0, kind::BOUND_OBJECTS.size)?.to_owned();
+    let path = table.path(at, 0, kind::BOUND_OBJECTS)?.to_owned();
     let length = table.word(at + 36)?;
     let build_id = BuildId { hash: table.long(at + 24)?, address: table.word(at + 32)?, length };
     let ranges = table.optional_set(at + 48)?;
@@ -120,10 +120,8 @@ fn object(table: &Table<'_>, at: usize) -> Result<BoundObject, TableError> {
 }
 
 fn program(table: &Table<'_>, at: usize) -> Result<BoundProgram, TableError> {
-    let path = table.path(at, 4, kind::BOUND_PROGRAMS.size)?.to_owned();
-    let (first, count) = (table.word(at + 8)? as usize, table.word(at + 12)? as usize);
-    let members = table.section(kind::MEMBERS)?.part(first, count);
-    let members = members.ok_or(TableError::Damaged("a program's objects leave it"))?;
+    let path = table.path(at, 4, kind::BOUND_PROGRAMS)?.to_owned();
+    let members = table.part(kind::MEMBERS, at + 8, "a program's objects leave it")?;
     let flags = table.word(at + 20)?;
     let variables = table.word(at + 32)?.checked_sub(1);
     let variables = variables.map(|place| table.string(place)).transpose()?;
@@ -149,13 +147,10 @@ fn member(table: &Table<'_>, at: usize) -> Result<Member, TableError> {
 }
 
 fn blocks(table: &Table<'_>) -> Result<Vec<Vec<u8>>, TableError> {
-    let words = table.section(kind::BLOCK_WORDS)?;
     let mut blocks = Vec::new();
     for (index, at) in table.section(kind::BLOCKS)?.records().enumerate() {
-        let (first, count) = (table.word(at)? as usize, table.word(at + 4)? as usize);
-        let outside = TableError::Damaged("a block of bindings leaves it");
-        let start = words.part(first, count).ok_or(outside)?.at;
-        let block = table.reader.bytes[start..start + 4 * count].to_vec();
+        let words = table.part(kind::BLOCK_WORDS, at, "a block of bindings leaves it")?;
+        let block = table.reader.bytes[words.at..words.at + 4 * words.count].to_vec();
         if hash::block(index as u64, &block) != table.long(at + 8)? {
             return Err(TableError::Damaged("the check of a block of bindings does not fit"));
         }

@@ -88,7 +88,7 @@ pub(in crate::index) fn read(table: &Table<'_>) -> Result<Option<Paths>, TableEr
 }
 
 fn root(table: &Table<'_>, at: usize) -> Result<Root, TableError> {
-    let path = table.path(at, 0, kind::PATH_ROOTS.size)?.to_owned();
+    let path = table.path(at, 0, kind::PATH_ROOTS)?.to_owned();
     let (mtime, ctime) = table.times(at + 24)?;
     let (volume, ino) = (table.long(at + 8)?, table.long(at + 16)?);
     let is_chosen = table.word(at + 4)? == CHOSEN;
@@ -106,10 +106,7 @@ fn package(table: &Table<'_>, at: usize, roots: &[Root]) -> Result<Package, Tabl
     if !is_name || !roots.get(root as usize).is_some_and(is_of) {
         return Err(TableError::Damaged("a package is of another store"));
     }
-    let paths = PackageTable {
-        blocks: blocks(table, state, table.word(at + 40)?, table.word(at + 44)?)?,
-        links: links(table, table.word(at + 52)?, table.word(at + 56)?)?,
-    };
+    let paths = PackageTable { blocks: blocks(table, state, at)?, links: links(table, at)? };
     Ok(Package {
         root,
         name,
@@ -120,21 +117,18 @@ fn package(table: &Table<'_>, at: usize, roots: &[Root]) -> Result<Package, Tabl
     })
 }
 
-fn blocks(
-    table: &Table<'_>,
-    package: u64,
-    first: u32,
-    words: u32,
-) -> Result<Vec<Vec<u32>>, TableError> {
-    let slots = table.section(kind::PATH_SLOTS)?;
+/// Reads the blocks of the package at `at`.
+fn blocks(table: &Table<'_>, package: u64, at: usize) -> Result<Vec<Vec<u32>>, TableError> {
     // It was left out.
-    if words == 0 {
+    if table.word(at + 44)? == 0 {
         return Ok(Vec::new());
     }
-    let words = words as usize;
-    let is_whole = words >= 3 && (words <= BLOCK || words.is_multiple_of(BLOCK));
-    let slots = slots.part(first as usize, words).filter(|_| is_whole);
-    let slots = slots.ok_or(TableError::Damaged("a package's paths leave it"))?;
+    let outside = "a package's paths leave it";
+    let slots = table.part(kind::PATH_SLOTS, at + 40, outside)?;
+    let words = slots.count;
+    if words < 3 || words > BLOCK && !words.is_multiple_of(BLOCK) {
+        return Err(TableError::Damaged(outside));
+    }
     let size = words.min(BLOCK);
     let block = |number: usize| {
         let start = slots.at + 4 * number * size;
@@ -150,10 +144,9 @@ fn blocks(
     (0..words / size).map(block).collect()
 }
 
-fn links(table: &Table<'_>, first: u32, count: u32) -> Result<Vec<Link>, TableError> {
-    let links = table.section(kind::PATH_LINKS)?;
-    let links = links.part(first as usize, count as usize);
-    let links = links.ok_or(TableError::Damaged("a package's links leave it"))?;
+/// Reads the links of the package at `at`.
+fn links(table: &Table<'_>, at: usize) -> Result<Vec<Link>, TableError> {
+    let links = table.part(kind::PATH_LINKS, at + 52, "a package's links leave it")?;
     let link = |at: usize| {
         table.check(at, kind::PATH_LINKS.size, 0)?;
         let (state, target) = (table.long(at)?, table.long(at + 8)?);
