@@ -78,7 +78,7 @@ impl<'a> Applied<'a> {
         settings: &'a Settings,
     ) -> Self {
         let path = super::real_path(fs, subject.path.as_ref());
-        let mut own = OwnPath::new(fs, path.as_ref(), subject, settings);
+        let mut own = OwnPath::new(fs, subject, settings);
         let farms = own.dirs.extract_if(.., |dir| dir.is_farm(settings)).collect();
         let names = own::names(&subject.view, &settings.dlopen);
         Self { fs, path, subject, settings, own, farms, names }

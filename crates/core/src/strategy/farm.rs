@@ -44,7 +44,7 @@ pub fn leaf(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Plan
     let (mut found, mut answers, mut findings) = (BTreeMap::new(), Vec::new(), Vec::new());
     for needed in own::names(&subject.view, &settings.dlopen) {
         let mut answer = PlannedAnswer { needed, ..PlannedAnswer::default() };
-        match link(fs, &own, answer.needed.as_ref()) {
+        match link(&own, answer.needed.as_ref()) {
             Ok((at, path)) => {
                 let searched = own.dirs[..at].iter().filter(|dir| !is_fixed(dir));
                 answer.hints = searched.map(|dir| dir.written.clone()).collect();
@@ -145,7 +145,7 @@ impl<'a> Site<'a> {
 
     /// Parses the run path of the object, without farms from an earlier run.
     fn own(&self, subject: &Subject) -> OwnPath<'a> {
-        let mut own = OwnPath::new(self.fs, self.path.as_ref(), subject, self.settings);
+        let mut own = OwnPath::new(self.fs, subject, self.settings);
         own.dirs.retain(|dir| !dir.is_farm(self.settings));
         own
     }
@@ -196,7 +196,7 @@ impl<'a> Site<'a> {
                 creations.push(Creation::Link { path, target });
             }
         }
-        Plan::creating(creations)
+        Plan { creations, ..Plan::default() }
     }
 
     fn is_in_store(&self, path: &BString) -> bool {
@@ -235,29 +235,25 @@ fn has_list(fs: &dyn FileSystem, farm: &OwnDir) -> bool {
 }
 
 /// Returns the answer of an object's own run path if a link can replace it, as [`OwnPath::hit`].
-fn link(
-    fs: &dyn FileSystem,
-    own: &OwnPath<'_>,
-    needed: &BStr,
-) -> Result<(usize, BString), FindingKind> {
+fn link(own: &OwnPath<'_>, needed: &BStr) -> Result<(usize, BString), FindingKind> {
     // A directory that may change stays before the farm with the names that are found after it.
     let (at, path) = own.hit(needed)?;
     // A link would answer before this directory, which may get another file.
     if !is_fixed(&own.dirs[at]) {
         return Err(FindingKind::MutableBefore(own.dirs[at].written.clone()));
     }
-    linkable(fs, own, &path)?;
+    linkable(own, &path)?;
     Ok((at, path))
 }
 
 /// Returns an error for a library that would behave differently if a link led to it.
-fn linkable(fs: &dyn FileSystem, own: &OwnPath<'_>, path: &BString) -> Result<(), FindingKind> {
-    let file = opened(fs, path)?;
+fn linkable(own: &OwnPath<'_>, path: &BString) -> Result<(), FindingKind> {
+    let file = opened(own.fs, path)?;
     let Ok(view) = &file.object else { return Err(FindingKind::GivesUp(path.clone())) };
     if uses_origin(view) {
         return Err(FindingKind::UsesOrigin(path.clone()));
     }
-    if own::is_variant(fs, &own.view, path.as_ref()) {
+    if own::is_variant(own.fs, &own.view, path.as_ref()) {
         return Err(FindingKind::Variant(path.clone()));
     }
     Ok(())
@@ -290,7 +286,7 @@ impl Graph {
                 continue;
             };
             let loaded = &answer.path;
-            let found = match link(site.fs, own, needed.as_ref()) {
+            let found = match link(own, needed.as_ref()) {
                 Ok((at, path)) => match own.dirs[..at].iter().find(|dir| !is_fixed(dir)) {
                     Some(dir) => Err(FindingKind::MutableBefore(dir.written.clone())),
                     None => Ok(path),
@@ -298,7 +294,7 @@ impl Graph {
                 // If the object's own run path has no answer, that of this program is linked, but
                 // only inside a store: a link to a system library would hide a newer one.
                 Err(FindingKind::NotByRunPath) if site.is_in_store(loaded) => {
-                    linkable(site.fs, own, loaded).map(|()| loaded.clone())
+                    linkable(own, loaded).map(|()| loaded.clone())
                 }
                 Err(what) => Err(what),
             };
@@ -370,7 +366,7 @@ fn verify(applied: &Applied<'_>) -> Vec<(BString, Verdict)> {
             (Some(_), None) => Verdict::True,
             (Some(_), Some(_)) => applied.compare(needed, says),
             (None, Some((at, is))) if at > 0 && !is_of_closure => {
-                link(*fs, own, needed).ok()?;
+                link(own, needed).ok()?;
                 Verdict::Missing { is }
             }
             (None, _) => return None,

@@ -136,7 +136,7 @@ impl<'a> Package<'a> {
         if target.endian != ident.endian {
             return Plan::only(path.as_ref(), FindingKind::OtherByteOrder);
         }
-        let own = OwnPath::new(self.fs, path.as_ref(), subject, self.settings);
+        let own = OwnPath::new(self.fs, subject, self.settings);
         if !own::has_run_path_entry(&subject.view) {
             // The loader reads the cache only for objects with a run path, which may be empty.
             return Plan::only(path.as_ref(), FindingKind::NoRunPath);
@@ -166,32 +166,26 @@ impl<'a> Package<'a> {
                 continue;
             }
             let Ok(subject) = Subject::open(self.fs, object.path.as_ref()) else { continue };
-            let real = super::real_path(self.fs, object.path.as_ref());
-            let own = OwnPath::new(self.fs, real.as_ref(), &subject, self.settings);
+            let own = OwnPath::new(self.fs, &subject, self.settings);
             let flags = entry_flags(&subject.view.ident);
             for (needed, loaded) in own::searched(&closure.load, index) {
-                let found = self.entry(&own, needed.as_ref());
-                // Guix's loader uses the cache of the program's package for libraries too.
-                let found = found.or_else(|what| self.as_loaded(loaded, what));
+                let found = match (self.entry(&own, needed.as_ref()), loaded) {
+                    // Guix's loader uses the cache of the program's package for libraries too.
+                    (Err(FindingKind::NotByRunPath), Some(loaded)) if self.stays(loaded) => {
+                        self.entered(loaded.path.clone())
+                    }
+                    (found, _) => found,
+                };
                 let key = (flags, needed.clone());
                 own::agree(&mut self.answers, key, found, Entered::conflict);
             }
         }
     }
 
-    /// Returns the answer of a program's start if it is in a store and therefore cannot change.
-    fn as_loaded(
-        &self,
-        loaded: Option<&LoadedObject>,
-        what: FindingKind,
-    ) -> Result<Entered, FindingKind> {
-        let (FindingKind::NotByRunPath, Some(loaded)) = (&what, loaded) else { return Err(what) };
+    /// Returns true for a library of a start that is in a store and therefore cannot change.
+    fn stays(&self, loaded: &LoadedObject) -> bool {
         let real = super::real_path(self.fs, loaded.path.as_ref());
-        if loaded.role != Role::Library || self.settings.stores.package_of(real.as_ref()).is_none()
-        {
-            return Err(what);
-        }
-        self.entered(loaded.path.clone())
+        loaded.role == Role::Library && self.settings.stores.package_of(real.as_ref()).is_some()
     }
 
     fn entered(&self, path: BString) -> Result<Entered, FindingKind> {
@@ -299,7 +293,7 @@ fn place(fs: &dyn FileSystem, root: &BStr, path: BString, bytes: Vec<u8>) -> Pla
         creations.push(Creation::Directory(dir));
     }
     creations.push(Creation::File { path, bytes });
-    Plan::creating(creations)
+    Plan { creations, ..Plan::default() }
 }
 
 /// Returns true for the bytes of a cache that becalm made.

@@ -35,7 +35,7 @@ pub const ROW: Row = Row {
 #[must_use]
 pub fn plan(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Plan {
     let path = super::real_path(fs, subject.path.as_ref());
-    let own = OwnPath::new(fs, path.as_ref(), subject, settings);
+    let own = OwnPath::new(fs, subject, settings);
     let names = own::names(&subject.view, &settings.dlopen);
     let reason = match reason_to_skip(subject) {
         None if names.is_empty() => Some(FindingKind::NothingNeeded),

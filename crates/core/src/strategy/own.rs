@@ -67,15 +67,11 @@ pub(super) enum Standing {
 }
 
 impl<'a> OwnPath<'a> {
-    /// Parses the run path of the object at `path`, links resolved. It is empty if there is none.
-    pub(super) fn new(
-        fs: &'a dyn FileSystem,
-        path: &BStr,
-        subject: &Subject,
-        settings: &'a Settings,
-    ) -> Self {
+    /// Parses the run path of an object. It is empty if there is none.
+    pub(super) fn new(fs: &'a dyn FileSystem, subject: &Subject, settings: &'a Settings) -> Self {
+        let real = super::real_path(fs, subject.path.as_ref());
         let is_program = matches!(subject.kind, SubjectKind::Program { .. });
-        let (view, origin) = (Arc::clone(&subject.view), path::dir(path).to_owned());
+        let (view, origin) = (Arc::clone(&subject.view), path::dir(&real).to_owned());
         let mut own = Self { fs, settings, view, origin, is_program, dirs: Vec::new() };
         let whole = RunPath::of(&subject.view).into_iter();
         for element in whole.flat_map(|path| path.value.split(|&byte| byte == b':')) {

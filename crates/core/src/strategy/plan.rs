@@ -307,18 +307,14 @@ impl Plan {
         let mut is_changed = false;
         for file in self.files.iter_mut().filter(|file| is_meant(&file.path)) {
             is_changed |= !file.edits.is_empty();
-            listed.extend(
-                file.edits
-                    .drain(..)
-                    .flat_map(|edit| edit.listed().map(ToOwned::to_owned).collect::<Vec<_>>()),
-            );
+            let edits = std::mem::take(&mut file.edits);
+            listed.extend(edits.iter().flat_map(Edit::listed).map(ToOwned::to_owned));
         }
         let edits = self.files.iter().flat_map(|file| &file.edits);
         let kept: FxHashSet<&BStr> = edits.flat_map(Edit::listed).collect();
         listed.retain(|place| !kept.contains(place.as_bstr()));
         // The list of changed objects goes with the farm of a whole closure.
-        let lists = listed.iter().filter_map(|farm| list_of(farm.as_ref()));
-        let lists: Vec<BString> = lists.collect();
+        let lists: Vec<_> = listed.iter().filter_map(|farm| list_of(farm.as_ref())).collect();
         listed.extend(lists);
         self.creations.retain(|creation| {
             let path = creation.path();
@@ -337,11 +333,6 @@ impl Plan {
         });
         self.creations.reverse();
         is_changed
-    }
-
-    /// Makes a plan that creates files.
-    pub(super) fn creating(creations: Vec<Creation>) -> Self {
-        Self { creations, ..Self::default() }
     }
 
     /// Makes a plan for one file.
