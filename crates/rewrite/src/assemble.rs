@@ -10,7 +10,6 @@ use object::elf::{
     DT_STRSZ, DT_STRTAB, PF_R, PN_XNUM, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, PT_NULL, PT_PHDR,
 };
 
-use crate::RewriteError;
 use crate::dynamic;
 use crate::format::{Dyn, Place, Segment};
 use crate::goal::{Goal, Names};
@@ -24,6 +23,7 @@ use crate::segment::{Appended, HEAD_SIZE};
 use crate::strings::Strings;
 use crate::symbols;
 use crate::versions;
+use crate::{Result, RewriteError};
 
 /// The number of spare `DT_NULL` entries in a moved dynamic section.
 const SPARE: usize = 4;
@@ -48,11 +48,7 @@ struct Parts {
 ///
 /// # Errors
 /// Returns [`RewriteError`] if the file has no room, or if its structures contradict each other.
-pub(crate) fn assemble(
-    image: &Image,
-    goal: &Goal,
-    append_at: u64,
-) -> Result<Content, RewriteError> {
+pub(crate) fn assemble(image: &Image, goal: &Goal, append_at: u64) -> Result<Content> {
     let image = &goal.fields.changed(image);
     let parts = &Parts::of(image, goal)?;
     let needs_segment = parts.dynamic_moves
@@ -87,7 +83,7 @@ pub(crate) fn assemble(
 }
 
 impl Parts {
-    fn of(image: &Image, goal: &Goal) -> Result<Self, RewriteError> {
+    fn of(image: &Image, goal: &Goal) -> Result<Self> {
         let mut strings = Strings::new(image);
         let old = goal.names.as_ref().map(|_| Names::of(image)).transpose()?;
         let names = old.as_ref().zip(goal.names.as_ref());
@@ -120,12 +116,7 @@ impl Parts {
 }
 
 /// Builds the image without a new segment: all changes fit in place.
-fn in_place(
-    image: &Image,
-    parts: &Parts,
-    goal: &Goal,
-    append_at: u64,
-) -> Result<Content, RewriteError> {
+fn in_place(image: &Image, parts: &Parts, goal: &Goal, append_at: u64) -> Result<Content> {
     let mut writes = parts.changes.clone();
     if goal.fields.os_abi.is_some() {
         writes.push(Write { offset: 0, bytes: image.format.write(&image.header)? });
@@ -178,7 +169,7 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     /// Fills the read-only segment.
-    fn fill(&mut self, data: &dyn Source) -> Result<(), RewriteError> {
+    fn fill(&mut self, data: &dyn Source) -> Result<()> {
         let (image, parts) = (self.image, self.parts);
         let (offset, vaddr) = (self.appended.offset, self.appended.push(&[], 1).vaddr - HEAD_SIZE);
         self.news.head = Some(Place { offset, vaddr, size: HEAD_SIZE });
@@ -219,7 +210,7 @@ impl Builder<'_> {
     }
 
     /// Writes the dynamic section with the addresses of moved tables, in place or in a writable segment.
-    fn put_dynamic(&mut self) -> Result<(), RewriteError> {
+    fn put_dynamic(&mut self) -> Result<()> {
         let (image, parts) = (self.image, self.parts);
         let (Some(entries), Some(dynamic)) = (&parts.entries, &image.dynamic) else {
             return Ok(());
@@ -302,7 +293,7 @@ impl Builder<'_> {
     }
 
     /// Writes the program headers, the section headers and the ELF header.
-    fn finish(mut self, goal: &Goal, append_at: u64) -> Result<Content, RewriteError> {
+    fn finish(mut self, goal: &Goal, append_at: u64) -> Result<Content> {
         let image = self.image;
         let segments = self.segments();
         let table = image.format.table(&segments)?;
@@ -367,7 +358,7 @@ fn insert(segments: &mut Vec<Segment>, new: &[Segment]) {
 }
 
 /// Sorts the writes of a content. The record stores the old bytes of each range, so they must not overlap.
-fn checked(mut content: Content) -> Result<Content, RewriteError> {
+fn checked(mut content: Content) -> Result<Content> {
     content.writes.sort_by_key(|write| write.offset);
     let end = |write: &Write| write.offset + write.bytes.len() as u64;
     if content.writes.windows(2).any(|pair| end(&pair[0]) > pair[1].offset) {

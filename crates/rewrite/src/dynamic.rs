@@ -7,12 +7,12 @@ use object::elf::{
     DynamicTag,
 };
 
-use crate::RewriteError;
 use crate::fields::Fields;
 use crate::format::Dyn;
 use crate::goal::{Names, Needed};
 use crate::image::{Dynamic, Image};
 use crate::strings::Strings;
+use crate::{Result, RewriteError};
 
 /// `DT_MIPS_RLD_MAP_REL`: the address of the loader's debug pointer, relative to the address of this
 /// entry (MIPS psABI supplement).
@@ -29,7 +29,7 @@ pub(crate) fn entries(
     names: Option<(&Names, &Names)>,
     fields: &Fields,
     strings: &mut Strings<'_>,
-) -> Result<Vec<Dyn>, RewriteError> {
+) -> Result<Vec<Dyn>> {
     let mut entries = dynamic.entries.clone();
     if let Some((old, new)) = names {
         let mut offset = |name: &BString| strings.offset(name);
@@ -65,8 +65,8 @@ fn needed(
     entries: &[Dyn],
     old: &[Needed],
     new: &[Needed],
-    offset: &mut impl FnMut(&BString) -> Result<u64, RewriteError>,
-) -> Result<Vec<Dyn>, RewriteError> {
+    offset: &mut impl FnMut(&BString) -> Result<u64>,
+) -> Result<Vec<Dyn>> {
     let first = entries.iter().position(|entry| entry.tag == DT_NEEDED).unwrap_or(0);
     let mut result = Vec::with_capacity(entries.len() + new.len());
     let mut count = 0;
@@ -113,7 +113,7 @@ pub(crate) fn bytes(
     entries: &[Dyn],
     vaddr: u64,
     capacity: usize,
-) -> Result<Vec<u8>, RewriteError> {
+) -> Result<Vec<u8>> {
     let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
     let (size, machine) = (image.format.dyn_size(), image.header.machine);
     let mut bytes = Vec::with_capacity(capacity * size as usize);

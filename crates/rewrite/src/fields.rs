@@ -8,9 +8,9 @@ use object::elf::{
     VER_NDX_GLOBAL,
 };
 
-use crate::RewriteError;
 use crate::format::Section;
 use crate::image::Image;
+use crate::{Result, RewriteError};
 
 /// The index of `EI_OSABI` in the ELF header.
 const OS_ABI: usize = 7;
@@ -33,7 +33,7 @@ impl Fields {
     ///
     /// # Errors
     /// Returns [`RewriteError`] if the original cannot be read.
-    pub(crate) fn settle(&mut self, image: &Image) -> Result<(), RewriteError> {
+    pub(crate) fn settle(&mut self, image: &Image) -> Result<()> {
         self.os_abi = self.os_abi.filter(|abi| image.header.ident[OS_ABI] != *abi);
         self.executable_stack =
             self.executable_stack.filter(|&wanted| stack(image) != Some(wanted));
@@ -65,7 +65,7 @@ impl Fields {
     ///
     /// # Errors
     /// Returns [`RewriteError`] if the symbols cannot be read.
-    pub(crate) fn versions(&self, image: &Image) -> Result<Vec<Write>, RewriteError> {
+    pub(crate) fn versions(&self, image: &Image) -> Result<Vec<Write>> {
         if self.unversioned.is_empty() {
             return Ok(Vec::new());
         }
@@ -102,7 +102,7 @@ fn has_debug_tag(image: &Image) -> bool {
 
 /// Returns the file offsets of the versions of the symbols with one of the `names`, with the name.
 /// Symbols without a version are left out.
-fn versioned(image: &Image, names: &[BString]) -> Result<Vec<(u64, BString)>, RewriteError> {
+fn versioned(image: &Image, names: &[BString]) -> Result<Vec<(u64, BString)>> {
     let broken = || RewriteError::Malformed("its dynamic symbols cannot be read");
     let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
     let Some(versions) = dynamic.value(DT_VERSYM) else { return Ok(Vec::new()) };

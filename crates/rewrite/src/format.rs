@@ -7,7 +7,7 @@ use object::elf::{
 };
 use object::{Endian as _, Endianness};
 
-use crate::RewriteError;
+use crate::{Result, RewriteError};
 
 /// Class and byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -226,7 +226,7 @@ impl Format {
     ///
     /// # Errors
     /// Returns [`RewriteError::NoAddressSpace`] if the value exceeds 32 bits in a 32-bit file.
-    pub(crate) fn word(self, value: u64) -> Result<Vec<u8>, RewriteError> {
+    pub(crate) fn word(self, value: u64) -> Result<Vec<u8>> {
         if self.is_64() {
             return Ok(Endianness::from(self.endian).write_u64(value).to_vec());
         }
@@ -257,7 +257,7 @@ impl Format {
     ///
     /// # Errors
     /// Returns [`RewriteError::NoAddressSpace`] if a value exceeds 32 bits in a 32-bit file.
-    pub(crate) fn write<E: Entry>(self, entry: &E) -> Result<Vec<u8>, RewriteError> {
+    pub(crate) fn write<E: Entry>(self, entry: &E) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         for field in entry.clone().fields(self.class) {
             match field {
@@ -271,7 +271,7 @@ impl Format {
     }
 
     /// Writes the entries of a table, with the errors of [`Self::write`].
-    pub(crate) fn table<E: Entry>(self, entries: &[E]) -> Result<Vec<u8>, RewriteError> {
+    pub(crate) fn table<E: Entry>(self, entries: &[E]) -> Result<Vec<u8>> {
         let bytes: Result<Vec<Vec<u8>>, _> =
             entries.iter().map(|entry| self.write(entry)).collect();
         Ok(bytes?.concat())
@@ -287,7 +287,7 @@ impl Format {
     }
 
     /// Writes a dynamic entry.
-    pub(crate) fn entry(self, entry: &Dyn) -> Result<Vec<u8>, RewriteError> {
+    pub(crate) fn entry(self, entry: &Dyn) -> Result<Vec<u8>> {
         // `d_tag` is signed: a negative tag keeps its low 32 bits.
         let tag = entry.tag.0 as u64;
         let mut bytes = self.word(if self.is_64() { tag } else { tag & 0xffff_ffff })?;

@@ -8,10 +8,10 @@ use bstr::BString;
 use object::elf::DynamicTag;
 use object::elf::{DT_AUDIT, DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME};
 
-use crate::RewriteError;
 use crate::fields::{self, Fields};
 use crate::image::{ET_DYN, Image, STRING_MAX, is_static_pie};
 use crate::notes::{self, NOTE_NAME};
+use crate::{Result, RewriteError};
 
 /// The limit on the dynamic strings of one file. The entries of a hostile file could all name the same
 /// long string.
@@ -47,7 +47,7 @@ pub(crate) struct Needed {
 
 impl Names {
     /// Reads the original's strings.
-    pub(crate) fn of(image: &Image) -> Result<Self, RewriteError> {
+    pub(crate) fn of(image: &Image) -> Result<Self> {
         let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
         let mut budget = STRINGS_MAX;
         let mut string = |offset| {
@@ -99,7 +99,7 @@ impl Goal {
     ///
     /// # Errors
     /// Returns [`RewriteError`] if the edit is not possible in this file.
-    pub(crate) fn apply(&mut self, edit: &Edit, image: &Image) -> Result<(), RewriteError> {
+    pub(crate) fn apply(&mut self, edit: &Edit, image: &Image) -> Result<()> {
         check_string(edit)?;
         match edit {
             Edit::ResolutionNote(descriptor) => {
@@ -130,7 +130,7 @@ impl Goal {
         Ok(())
     }
 
-    fn apply_to_dynamic(&mut self, edit: &Edit, image: &Image) -> Result<(), RewriteError> {
+    fn apply_to_dynamic(&mut self, edit: &Edit, image: &Image) -> Result<()> {
         let fields = &mut self.fields;
         match edit {
             Edit::NoDefaultLibraries => fields.no_default_libraries = true,
@@ -153,7 +153,7 @@ impl Goal {
     ///
     /// # Errors
     /// Returns [`RewriteError`] if the original cannot be read.
-    pub(crate) fn settle(&mut self, image: &Image) -> Result<(), RewriteError> {
+    pub(crate) fn settle(&mut self, image: &Image) -> Result<()> {
         if let Some(note) = &self.note {
             let found = notes::resolution(image);
             // Two notes are not the original's state of one note, even if the first is equal.
@@ -180,7 +180,7 @@ impl Goal {
 }
 
 /// Returns an error for a string that an ELF file cannot contain.
-fn check_string(edit: &Edit) -> Result<(), RewriteError> {
+fn check_string(edit: &Edit) -> Result<()> {
     let (string, may_be_empty) = match edit {
         Edit::RunPath { value, .. } | Edit::Audit(value) => (value.as_ref(), true),
         // The file may have an empty needed string, which can be replaced and removed.

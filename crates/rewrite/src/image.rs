@@ -11,8 +11,8 @@ use object::elf::{
 };
 use object::read::ReadRef;
 
-use crate::RewriteError;
 use crate::format::{Dyn, Entry, Format, Header, Section, Segment};
+use crate::{Result, RewriteError};
 
 use becalm_core::elf::DF_1_PIE;
 pub(crate) use becalm_core::elf::{ET_DYN, ET_EXEC};
@@ -34,7 +34,7 @@ pub(crate) trait Source {
     ///
     /// # Errors
     /// Returns [`RewriteError::Malformed`] if the length is unknown.
-    fn length(&self) -> Result<u64, RewriteError>;
+    fn length(&self) -> Result<u64>;
 
     /// Reads `size` bytes at `offset`. Returns `None` if they are not all in the file.
     fn bytes_at(&self, offset: u64, size: u64) -> Option<&[u8]>;
@@ -50,7 +50,7 @@ impl<'data, R: ReadRef<'data>> File<'data, R> {
 }
 
 impl<'data, R: ReadRef<'data>> Source for File<'data, R> {
-    fn length(&self) -> Result<u64, RewriteError> {
+    fn length(&self) -> Result<u64> {
         self.0.len().map_err(|()| malformed("its length is unknown"))
     }
 
@@ -71,8 +71,6 @@ pub(crate) struct Image<'data> {
     pub(crate) segments: Vec<Segment>,
     /// The section headers. Empty if there is no table.
     pub(crate) sections: Vec<Section>,
-    /// The end of a section table and its sections, if `e_shoff` names them and `e_shnum` is 0.
-    removed_end: u64,
     /// The bytes of the section names.
     pub(crate) names: Vec<u8>,
     pub(crate) dynamic: Option<Dynamic>,
@@ -117,7 +115,7 @@ impl<'data> Image<'data> {
     ///
     /// # Errors
     /// Returns [`RewriteError`] if the file is neither, or if its structures are invalid.
-    pub(crate) fn read(data: &'data dyn Source) -> Result<Self, RewriteError> {
+    pub(crate) fn read(data: &'data dyn Source) -> Result<Self> {
         let ident = data
             .bytes_at(0, 52)
             .and_then(becalm_core::elf::ident)
@@ -143,7 +141,6 @@ impl<'data> Image<'data> {
             header,
             segments: Vec::new(),
             sections: Vec::new(),
-            removed_end: 0,
             names: Vec::new(),
             dynamic: None,
         };
@@ -152,9 +149,6 @@ impl<'data> Image<'data> {
         image.sections = image.read_sections()?;
         image.names = image.read_names()?;
         image.dynamic = image.read_dynamic()?;
-        if image.sections.is_empty() {
-            image.removed_end = image.find_removed_end();
-        }
         Ok(image)
     }
 
@@ -164,7 +158,7 @@ impl<'data> Image<'data> {
     }
 
     /// Reads the dynamic string at `offset` of the string table.
-    pub(crate) fn string_at(&self, offset: u64) -> Result<&'data BStr, RewriteError> {
+    pub(crate) fn string_at(&self, offset: u64) -> Result<&'data BStr> {
         let dynamic = self.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
         let string = || {
             let (table, size) = (dynamic.value(DT_STRTAB)?, dynamic.value(DT_STRSZ)?);
@@ -218,7 +212,7 @@ impl<'data> Image<'data> {
             self.format.header_size(),
             self.table_end(),
             self.section_table().end,
-            self.removed_end,
+            self.removed_end(),
         ];
         let segments = self.segments.iter().map(Segment::file_end);
         sections.chain(segments).chain(tables).max().unwrap_or(0)
@@ -241,7 +235,7 @@ impl<'data> Image<'data> {
     /// Returns [`RewriteError::Truncated`], [`RewriteError::Overlapping`],
     /// [`RewriteError::DebugInformation`], [`RewriteError::Payload`], [`RewriteError::Unnamed`] or
     /// [`RewriteError::Malformed`] if it cannot.
-    pub(crate) fn check(&self) -> Result<(), RewriteError> {
+    pub(crate) fn check(&self) -> Result<()> {
         let extent = self.extent();
         if extent > self.length {
             return Err(RewriteError::Truncated);
@@ -282,7 +276,7 @@ impl<'data> Image<'data> {
 
     /// Checks that the `PT_LOAD`s are in ascending order without overlap, and that `memsz` is at least
     /// `filesz` (gABI, "Program Header").
-    fn check_loads(&self) -> Result<(), RewriteError> {
+    fn check_loads(&self) -> Result<()> {
         let mut end = 0;
         let mut any = false;
         for load in self.loads() {
@@ -304,13 +298,13 @@ impl<'data> Image<'data> {
     }
 
     /// Reads `count` entries of `size` bytes.
-    fn table<E: Entry>(&self, offset: u64, count: u16, size: u64) -> Result<Vec<E>, RewriteError> {
+    fn table<E: Entry>(&self, offset: u64, count: u16, size: u64) -> Result<Vec<E>> {
         let bytes =
             self.bytes_at(offset, u64::from(count) * size).ok_or(RewriteError::Truncated)?;
         Ok(bytes.chunks_exact(size as usize).filter_map(|entry| self.format.read(entry)).collect())
     }
 
-    fn read_sections(&self) -> Result<Vec<Section>, RewriteError> {
+    fn read_sections(&self) -> Result<Vec<Section>> {
         let Header { shoff, shnum, shentsize, .. } = self.header;
         let size = self.format.section_size();
         if shoff == 0 {
@@ -333,12 +327,13 @@ impl<'data> Image<'data> {
 
     /// Returns the end of the section headers at `e_shoff` and of their sections, although `e_shnum` says
     /// that there are none. Returns 0 if these bytes are not section headers.
-    fn find_removed_end(&self) -> u64 {
+    fn removed_end(&self) -> u64 {
         let size = self.format.section_size();
         let (mut at, mut end) = (self.header.shoff, 0);
         // The first header is empty (gABI, `SHN_UNDEF`).
         let is_empty = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
-        if at == 0 || !self.bytes_at(at, size).is_some_and(is_empty) {
+        let is_removed = self.sections.is_empty() && at != 0;
+        if !is_removed || !self.bytes_at(at, size).is_some_and(is_empty) {
             return 0;
         }
         for _ in 1..SECTIONS_MAX {
@@ -352,7 +347,7 @@ impl<'data> Image<'data> {
         end
     }
 
-    fn read_names(&self) -> Result<Vec<u8>, RewriteError> {
+    fn read_names(&self) -> Result<Vec<u8>> {
         let index = usize::from(self.header.shstrndx);
         // `SHN_XINDEX` does not occur: files with so many sections are refused before.
         let Some(section) = self.sections.get(index).filter(|_| index > 0) else {
@@ -367,7 +362,7 @@ impl<'data> Image<'data> {
     }
 
     /// Parses the last `PT_DYNAMIC` with bytes in the file, which loaders use.
-    fn read_dynamic(&self) -> Result<Option<Dynamic>, RewriteError> {
+    fn read_dynamic(&self) -> Result<Option<Dynamic>> {
         let found = self.segments.iter().rfind(|it| it.kind == PT_DYNAMIC && it.filesz > 0);
         let Some(&Segment { offset, vaddr, filesz, .. }) = found else { return Ok(None) };
         let bytes = self.bytes_at(offset, filesz).ok_or(RewriteError::Truncated)?;

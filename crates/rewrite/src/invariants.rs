@@ -7,7 +7,6 @@ use becalm_core::elf::{self, ObjectView};
 use becalm_core::patch::Write;
 use object::elf::{PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_PHDR, SHF_ALLOC, SHT_NOBITS};
 
-use crate::RewriteError;
 use crate::format::Segment;
 use crate::goal::{Goal, Names};
 use crate::image::{File, Image};
@@ -16,6 +15,7 @@ use crate::notes;
 use crate::overlay;
 use crate::record::{Content, LEADER_SIZE};
 use crate::sections;
+use crate::{Result, RewriteError};
 
 /// The name of a rule, and its check.
 type Rule = (&'static str, fn(&Finished) -> bool);
@@ -33,7 +33,7 @@ struct Finished<'a> {
 ///
 /// # Errors
 /// Returns [`RewriteError::Invariant`] with the first broken rule.
-pub(crate) fn check(before: &Image, content: &Content, goal: &Goal) -> Result<(), RewriteError> {
+pub(crate) fn check(before: &Image, content: &Content, goal: &Goal) -> Result<()> {
     let ordered = "what is written is in order and inside its bounds";
     if !writes_are_in_bounds(before, content) {
         return Err(RewriteError::Invariant(ordered));
@@ -50,7 +50,7 @@ pub(crate) fn check(before: &Image, content: &Content, goal: &Goal) -> Result<()
     check_rules(&Finished { before, after, content, goal, view })
 }
 
-fn check_rules(finished: &Finished) -> Result<(), RewriteError> {
+fn check_rules(finished: &Finished) -> Result<()> {
     let rules: [Rule; 14] = [
         ("every old segment is as it was", old_segments_stay),
         ("segments ascend and do not overlap", segments_ascend),

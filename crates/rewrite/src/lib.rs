@@ -68,6 +68,9 @@ use crate::record::{History, Status};
 
 pub use crate::segment::page_size;
 
+/// The result of a part of an edit.
+pub(crate) type Result<T, E = RewriteError> = std::result::Result<T, E>;
+
 /// The result of an edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Edited {

@@ -4,9 +4,9 @@
 use becalm_core::elf;
 use object::elf::PT_NOTE;
 
-use crate::RewriteError;
 use crate::format::Format;
 use crate::image::Image;
+use crate::{Result, RewriteError};
 
 /// The name of the resolution note's section.
 pub(crate) const NOTE_NAME: &[u8] = b".note.nixos.ldcache";
@@ -28,7 +28,7 @@ pub(crate) struct Found<'data> {
 }
 
 /// Writes a note with this descriptor, padded to 4 bytes.
-pub(crate) fn note(format: Format, descriptor: &[u8]) -> Result<Vec<u8>, RewriteError> {
+pub(crate) fn note(format: Format, descriptor: &[u8]) -> Result<Vec<u8>> {
     let length = u32::try_from(descriptor.len())
         .map_err(|_| RewriteError::BadString("a note cannot be larger than 4 GiB"))?;
     let mut bytes = Vec::with_capacity(20 + descriptor.len() + 3);

@@ -7,7 +7,7 @@ use object::elf::{
     SHT_PROGBITS, SectionFlags,
 };
 
-use crate::RewriteError;
+use crate::Result;
 use crate::format::{Place, Section, Segment};
 use crate::image::Image;
 use crate::notes::NOTE_NAME;
@@ -39,7 +39,7 @@ pub(crate) fn append(
     news: &News,
     table_end: u64,
     appended: &mut Appended,
-) -> Result<(u64, usize), RewriteError> {
+) -> Result<(u64, usize)> {
     let mut sections: Vec<Section> =
         image.sections.iter().map(|section| followed(section, news, appended)).collect();
     let emptied = emptied(image, &sections);

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use object::elf::{PF_R, PF_W, PT_LOAD, ProgramFlags};
 
-use crate::RewriteError;
 use crate::format::{Place, Segment};
 use crate::image::{Dynamic, ET_EXEC, Image};
 use crate::record::{LEADER_SIZE, SEGMENT};
+use crate::{Result, RewriteError};
 
 /// The limit on the hole in the file that keeps a moved table at its address.
 const HOLE_MAX: u64 = 16 << 20;
@@ -45,18 +45,13 @@ pub fn page_size(machine: u16) -> u64 {
     }
 }
 
-fn round_up(value: u64, align: u64) -> Result<u64, RewriteError> {
+fn round_up(value: u64, align: u64) -> Result<u64> {
     value.checked_next_multiple_of(align).ok_or(RewriteError::NoAddressSpace)
 }
 
 impl Appended {
     /// Starts the read-only segment after the record's leader, with a gap of addresses before it.
-    pub(crate) fn begin(
-        image: &Image,
-        leader: u64,
-        table_moves: bool,
-        gap: u64,
-    ) -> Result<Self, RewriteError> {
+    pub(crate) fn begin(image: &Image, leader: u64, table_moves: bool, gap: u64) -> Result<Self> {
         let page = page_size(image.header.machine);
         // A loader reserves one range of addresses from the first segment to the last. A segment
         // after the last one extends that range, and overlaps nothing.
@@ -116,11 +111,11 @@ impl Appended {
     }
 
     /// Ends the read-only segment.
-    pub(crate) fn close(&mut self) -> Result<(), RewriteError> {
+    pub(crate) fn close(&mut self) -> Result<()> {
         self.close_as(self.offset, PF_R)
     }
 
-    fn close_as(&mut self, offset: u64, flags: ProgramFlags) -> Result<(), RewriteError> {
+    fn close_as(&mut self, offset: u64, flags: ProgramFlags) -> Result<()> {
         let filesz = self.end() - offset;
         let vaddr = offset.wrapping_add(self.bias);
         // A segment must not wrap around the end of the address space.
@@ -134,8 +129,8 @@ impl Appended {
     /// Returns the segment's place.
     pub(crate) fn writable(
         &mut self,
-        content: impl FnOnce(u64) -> Result<Vec<u8>, RewriteError>,
-    ) -> Result<Place, RewriteError> {
+        content: impl FnOnce(u64) -> Result<Vec<u8>>,
+    ) -> Result<Place> {
         let end = self.loads.last().map_or(0, Segment::memory_end);
         let offset = round_up(self.end(), ALIGN)?;
         // A page of its own, because its permissions differ.

@@ -8,8 +8,8 @@ use std::ops::Range;
 use bstr::ByteSlice;
 use object::elf::{DT_STRSZ, DT_STRTAB};
 
-use crate::RewriteError;
 use crate::image::Image;
+use crate::{Result, RewriteError};
 
 /// The table, which is read when the first string is added.
 pub(crate) struct Strings<'data> {
@@ -28,7 +28,7 @@ impl<'data> Strings<'data> {
     ///
     /// # Errors
     /// Returns [`RewriteError`] if the table is missing or cannot be read.
-    pub(crate) fn offset(&mut self, string: &[u8]) -> Result<u64, RewriteError> {
+    pub(crate) fn offset(&mut self, string: &[u8]) -> Result<u64> {
         let old = match self.old {
             Some(old) => old,
             None => self.read()?,
@@ -46,7 +46,7 @@ impl<'data> Strings<'data> {
         Ok((old.len() + at) as u64)
     }
 
-    fn read(&mut self) -> Result<&'data [u8], RewriteError> {
+    fn read(&mut self) -> Result<&'data [u8]> {
         let broken = RewriteError::Malformed("its dynamic string table is outside the file");
         let dynamic = self.image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
         let table = || {

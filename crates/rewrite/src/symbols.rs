@@ -39,15 +39,28 @@ impl Shape {
 pub(crate) fn follow(image: &Image, appended: &Appended, dynamic: Option<Place>) -> Vec<Write> {
     let shape = Shape::of(image.format);
     let most = if dynamic.is_some() { SYMBOLS_MAX_DYNAMIC } else { SYMBOLS_MAX };
+    let format = image.format;
+    // The new value of a symbol, or `None` if it is unchanged.
+    let moved = |symbol: &[u8]| {
+        let index = format.endian.u16(symbol, shape.index).filter(|&index| index > 0)?;
+        let section = image.sections.get(usize::from(index)).filter(|section| section.size > 0)?;
+        let vaddr = match (section.kind, dynamic) {
+            (SHT_DYNAMIC, Some(place)) => place.vaddr,
+            _ => appended.moved(section.offset, section.size)?.vaddr,
+        };
+        let into = format.read_word(symbol, shape.value)?.checked_sub(section.addr)?;
+        // A symbol may mark the end of its section.
+        (into <= section.size).then(|| vaddr.wrapping_add(into))
+    };
     let mut writes = Vec::new();
     for table in image.sections.iter().filter(|section| section.kind == SHT_SYMTAB) {
         let locals = u64::from(table.info).min(table.size / shape.size).min(most);
         let Some(bytes) = image.bytes_at(table.offset, locals * shape.size) else { continue };
         for (at, symbol) in bytes.chunks_exact(shape.size as usize).enumerate() {
-            let Some(value) = moved(image, appended, dynamic, &shape, symbol) else { continue };
+            let Some(value) = moved(symbol) else { continue };
             let offset = table.offset + at as u64 * shape.size + shape.value as u64;
             // An address of more than 32 bits was refused before.
-            writes.extend(image.format.word(value).ok().map(|bytes| Write { offset, bytes }));
+            writes.extend(format.word(value).ok().map(|bytes| Write { offset, bytes }));
         }
     }
     writes
@@ -64,26 +77,6 @@ pub(crate) fn largest(image: &Image) -> u64 {
         .filter(|&size| size <= SIZE_MAX)
         .max()
         .unwrap_or(0)
-}
-
-/// Returns the new value of a symbol, or `None` if it is unchanged.
-fn moved(
-    image: &Image,
-    appended: &Appended,
-    dynamic: Option<Place>,
-    shape: &Shape,
-    symbol: &[u8],
-) -> Option<u64> {
-    let format = image.format;
-    let index = format.endian.u16(symbol, shape.index).filter(|&index| index > 0)?;
-    let section = image.sections.get(usize::from(index)).filter(|section| section.size > 0)?;
-    let vaddr = match (section.kind, dynamic) {
-        (SHT_DYNAMIC, Some(place)) => place.vaddr,
-        _ => appended.moved(section.offset, section.size)?.vaddr,
-    };
-    let into = format.read_word(symbol, shape.value)?.checked_sub(section.addr)?;
-    // A symbol may mark the end of its section.
-    (into <= section.size).then(|| vaddr.wrapping_add(into))
 }
 
 #[cfg(test)]

@@ -11,10 +11,10 @@ use becalm_core::patch::Write;
 use bstr::BStr;
 use object::elf::{DT_VERNEED, DT_VERNEEDNUM};
 
-use crate::RewriteError;
 use crate::goal::Names;
 use crate::image::Image;
 use crate::strings::Strings;
+use crate::{Result, RewriteError};
 
 /// The size of `Verneed` and of `Vernaux`, in both classes.
 const ENTRY: u64 = 16;
@@ -42,7 +42,7 @@ pub(crate) fn follow(
     old: &Names,
     new: &Names,
     strings: &mut Strings<'_>,
-) -> Result<Vec<Write>, RewriteError> {
+) -> Result<Vec<Write>> {
     let mut writes = Vec::new();
     if old.needed == new.needed {
         return Ok(writes);
@@ -77,12 +77,12 @@ fn broken() -> RewriteError {
 }
 
 /// Reads the record of 16 bytes at an address, and returns its file offset as well.
-fn record<'data>(image: &Image<'data>, at: u64) -> Result<(u64, &'data [u8]), RewriteError> {
+fn record<'data>(image: &Image<'data>, at: u64) -> Result<(u64, &'data [u8])> {
     let offset = image.file_offset(at, ENTRY).ok_or_else(broken)?;
     Ok((offset, image.bytes_at(offset, ENTRY).ok_or_else(broken)?))
 }
 
-fn files<'data>(image: &Image<'data>) -> Result<Vec<File<'data>>, RewriteError> {
+fn files<'data>(image: &Image<'data>) -> Result<Vec<File<'data>>> {
     let mut files = Vec::new();
     let Some(dynamic) = &image.dynamic else { return Ok(files) };
     let (Some(mut at), Some(count)) = (dynamic.value(DT_VERNEED), dynamic.value(DT_VERNEEDNUM))
@@ -110,7 +110,7 @@ fn files<'data>(image: &Image<'data>) -> Result<Vec<File<'data>>, RewriteError> 
 }
 
 /// Makes each version of a file weak.
-fn weaken(image: &Image, file: &File, writes: &mut Vec<Write>) -> Result<(), RewriteError> {
+fn weaken(image: &Image, file: &File, writes: &mut Vec<Write>) -> Result<()> {
     let mut at = file.versions;
     for _ in 0..file.count {
         let (offset, entry) = record(image, at)?;
@@ -141,6 +141,6 @@ fn new_name<'a>(old: &Names, new: &'a Names, name: &'a BStr) -> Option<&'a BStr>
 
 /// Returns the names of the files that versions are needed from.
 #[cfg(test)]
-pub(crate) fn names(image: &Image) -> Result<Vec<String>, RewriteError> {
+pub(crate) fn names(image: &Image) -> Result<Vec<String>> {
     Ok(files(image)?.iter().map(|file| file.name.to_string()).collect())
 }

@@ -4,10 +4,10 @@ use becalm_core::patch::{Patch, Write};
 
 use super::{FOOTER, FOOTER_SIZE, HEAD, History, LEADER, LEADER_SIZE, Range, Trailer, VERSION};
 use super::{codec, hash, sealed, watched};
-use crate::RewriteError;
 use crate::goal::Goal;
 use crate::image::{File, Image, Source};
 use crate::overlay;
+use crate::{Result, RewriteError};
 
 /// The number of equal bytes up to which two changed ranges are joined.
 const JOIN: usize = 24;
@@ -39,7 +39,7 @@ pub(crate) fn finish(
     original: &Image,
     history: Option<&History>,
     length: u64,
-) -> Result<Patch, RewriteError> {
+) -> Result<Patch> {
     let broken = RewriteError::Malformed("the file cannot be read");
     let original_length = original.length;
     let head = original.bytes_at(0, HEAD.min(original_length)).ok_or(broken.clone())?;
