@@ -306,7 +306,7 @@ impl Builder<'_> {
         (header.phnum, header.phoff) = (count.ok_or(RewriteError::NoRoom)?, self.table_offset);
         if !image.sections.is_empty() {
             let (news, appended) = (self.news, &mut self.appended);
-            let (offset, count) = sections::append(image, &names, &news, table_end, appended)?;
+            let (offset, count) = sections::append(image, names, &news, table_end, appended)?;
             let count = u16::try_from(count).ok().filter(|&count| count < SECTIONS_MAX);
             (header.shnum, header.shoff) = (count.ok_or(RewriteError::TooManySections)?, offset);
         }

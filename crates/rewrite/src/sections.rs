@@ -35,7 +35,7 @@ pub(crate) struct News {
 /// Returns [`RewriteError::NoAddressSpace`] if an offset exceeds 32 bits in a 32-bit file.
 pub(crate) fn append(
     image: &Image,
-    names: &[u8],
+    mut names: Vec<u8>,
     news: &News,
     table_end: u64,
     appended: &mut Appended,
@@ -43,7 +43,6 @@ pub(crate) fn append(
     let mut sections: Vec<Section> =
         image.sections.iter().map(|section| followed(section, news, appended)).collect();
     let emptied = emptied(image, &sections);
-    let mut names = names.to_vec();
     let mut name = |name: &[u8]| {
         let at = names.len() as u32;
         names.extend(name);

@@ -18,26 +18,19 @@ impl Bound {
         }
         let others: BTreeMap<_, &BoundProgram> =
             other.programs.iter().map(|program| (start(program), program)).collect();
+        let is_same = |program: &BoundProgram, now: &BoundProgram| {
+            program.undefined_function == now.undefined_function
+                && program.members.len() == now.members.len()
+                && program.members.iter().zip(&now.members).all(|(a, b)| {
+                    self.recognised(a) == other.recognised(b)
+                        && self.words(a, endian) == other.words(b, endian)
+                })
+        };
         let differs = |program: &&BoundProgram| {
-            others.get(&start(program)).is_none_or(|now| !self.is_same(program, other, now, endian))
+            others.get(&start(program)).is_none_or(|now| !is_same(program, now))
         };
         let paths = self.programs.iter().filter(differs).map(|program| program.path.clone());
         paths.collect::<BTreeSet<_>>().into_iter().collect()
-    }
-
-    fn is_same(
-        &self,
-        program: &BoundProgram,
-        other: &Self,
-        now: &BoundProgram,
-        endian: Endian,
-    ) -> bool {
-        program.undefined_function == now.undefined_function
-            && program.members.len() == now.members.len()
-            && program.members.iter().zip(&now.members).all(|(a, b)| {
-                self.recognised(a) == other.recognised(b)
-                    && self.words(a, endian) == other.words(b, endian)
-            })
     }
 
     /// Returns the fields by which the module recognises an object.
