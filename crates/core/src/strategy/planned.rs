@@ -142,7 +142,7 @@ pub fn apply(view: &mut ObjectView, edit: &Edit) {
             }
         }
         // `becalm-rewrite` puts an added `DT_NEEDED` before the others.
-        Edit::AddNeeded(name) if needed(dynamic).all(|known| known.name != *name) => {
+        Edit::AddNeeded(name) if !dynamic.dependencies.iter().any(|it| is_needed(it, name)) => {
             let dependency = Dependency { kind: DependencyKind::Needed, name: name.clone() };
             dynamic.dependencies.insert(0, dependency);
         }
