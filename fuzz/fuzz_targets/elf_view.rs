@@ -14,7 +14,7 @@ fuzz_target!(|data: &[u8]| {
     let Ok(view) = view else { return };
     assert_eq!(Some(view.ident), elf::ident(data));
     let _ = (view.is_program(), view.is_library(), view.needed().count());
-    let _ = (view.ident.machine_name(), elf::dlopen_entries(&view.notes.dlopen));
+    let _ = (view.ident.machine_name(), elf::dlopen_sonames(&view.notes.dlopen));
     if let Some(descriptor) = &view.notes.resolution {
         let _ = elf::resolution_note::records(descriptor).count();
     }

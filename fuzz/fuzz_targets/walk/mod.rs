@@ -301,12 +301,12 @@ fn probes_are_what_the_files_say(closure: &Closure, fs: &MemFs) {
     for probe in closure.load.probes.iter() {
         assert!(probe.resolution >= last && probe.resolution < closure.load.resolutions.len());
         last = probe.resolution;
-        assert!(probe.path.starts_with(probe.dir));
+        assert!(probe.path.starts_with(probe.dir()));
         let failed = match probe.call {
             // The loader reads this file itself, and does not only open it.
             Call::Open if probe.source == SearchSource::LoaderCache => continue,
-            Call::Open => fs.open(probe.path).err(),
-            Call::Stat => fs.stat(probe.path).err(),
+            Call::Open => fs.open(probe.path.as_ref()).err(),
+            Call::Stat => fs.stat(probe.path.as_ref()).err(),
         };
         let outcome = failed.map(Outcome::from);
         assert_eq!(outcome, Some(probe.outcome).filter(|outcome| outcome.is_failed_call()));

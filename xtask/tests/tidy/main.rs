@@ -111,7 +111,7 @@ const CORE_LAYERS: [(&str, &[&str]); 18] = [
     ("probe", &["fs", "lossy"]),
     ("search", &["elf", "facts", "fs", "probe", "path"]),
     ("loader", &["elf", "facts", "fs", "probe", "search", "path"]),
-    ("closure", &["elf", "facts", "fs", "probe", "search", "loader"]),
+    ("closure", &["elf", "facts", "fs", "probe", "search", "loader", "path"]),
     ("symbols", &["elf", "facts", "fs", "loader"]),
     ("cost", &["elf", "facts", "fs", "probe", "search", "loader", "closure"]),
     (

@@ -6,7 +6,8 @@ use bstr::BString;
 /// Decodes the notes of one object ([`super::Notes::dlopen`]). Returns the sonames of the alternative
 /// libraries of each feature, best first. Text that is not a JSON array is skipped, and so are elements
 /// without a list of sonames.
-pub(crate) fn dlopen_sonames(notes: &[BString]) -> Vec<Vec<String>> {
+#[must_use]
+pub fn dlopen_sonames(notes: &[BString]) -> Vec<Vec<String>> {
     notes
         .iter()
         .filter_map(|note| serde_json::from_slice::<Vec<serde_json::Value>>(note).ok())

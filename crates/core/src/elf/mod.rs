@@ -25,6 +25,7 @@ use bstr::{BStr, BString, ByteSlice};
 use object::{Endian as _, Endianness};
 use thiserror::Error;
 
+pub use dlopen_note::dlopen_sonames;
 pub use header::ident;
 pub use image::Image;
 pub(crate) use image::Tags;
@@ -104,7 +105,7 @@ impl ObjectView {
     /// Returns the names that the object may look up: its dependencies, then the sonames of its
     /// `.note.dlopen`.
     pub(crate) fn lookups(&self) -> impl Iterator<Item = BString> {
-        let at_run_time = dlopen_note::dlopen_sonames(&self.notes.dlopen).into_iter().flatten();
+        let at_run_time = dlopen_sonames(&self.notes.dlopen).into_iter().flatten();
         self.dependencies().map(|it| it.name.clone()).chain(at_run_time.map(BString::from))
     }
 

@@ -4,7 +4,7 @@ pub use super::symbol_type::{Binding, Definer, Relative, RelocationKind, SymbolC
 use std::sync::Arc;
 
 use super::object::ObjectSymbols;
-use super::versions::MissingVersion;
+use super::versions::MissingVersionReport;
 
 /// Every binding of one start. Indices of objects are those of `Load::objects`.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct Bindings {
     /// The objects in the order in which the loader relocates them.
     pub relocation_order: Vec<usize>,
     /// Versions that an object needs and that the named library does not define.
-    pub missing_versions: Vec<MissingVersion>,
+    pub missing_versions: Vec<MissingVersionReport>,
 }
 
 impl Bindings {

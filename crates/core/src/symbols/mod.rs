@@ -53,7 +53,7 @@ pub use binding::{
 };
 pub use object::{ObjectSymbols, Symbol};
 pub use report::SymbolReport;
-pub use versions::MissingVersion;
+pub use versions::MissingVersionReport;
 pub use work::RelocationWork;
 
 /// A source of the symbol tables of loaded objects. An implementation may cache the tables.
@@ -137,7 +137,7 @@ fn bind_each<'a>(
     load: &Load,
     objects: &'a [Option<Arc<ObjectSymbols>>],
     relocation_order: Vec<usize>,
-    missing_versions: Vec<MissingVersion>,
+    missing_versions: Vec<MissingVersionReport>,
     mut relocate: impl FnMut(usize, &'a ObjectSymbols) -> Option<(Vec<Binding>, bool)>,
 ) -> Result<Bindings, BindError> {
     let mut bound = vec![ObjectBindings::default(); load.objects.len()];

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::binding::{Binding, Bindings, Definer, RelocationKind, SymbolType};
 use super::object::ObjectSymbols;
-use super::versions::MissingVersion;
+use super::versions::MissingVersionReport;
 use crate::loader::load::Load;
 
 /// Undefined and interposed symbols, missing versions, the definers of symbols, and counts of
@@ -18,7 +18,7 @@ pub struct SymbolReport {
     /// Strong references that nothing defines, each once for an object.
     pub undefined: Vec<UndefinedSymbol>,
     /// Versions that an object needs and the library it names does not define.
-    pub missing_versions: Vec<MissingVersion>,
+    pub missing_versions: Vec<MissingVersionReport>,
     /// Symbols that are referred to and that more than one object defines.
     pub interposed: Vec<InterposedSymbol>,
     /// For each pair of objects, the number of symbols of the first that the second defines, in

@@ -9,10 +9,9 @@ use serde::Serialize;
 use super::object::ObjectSymbols;
 use crate::loader::load::Load;
 
-/// A version that an object needs and that the library lacks, although it has versions. glibc does
-/// not start a program with one, unless it is weak.
+/// A version that is needed and not defined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct MissingVersion {
+pub struct MissingVersionReport {
     /// The object that needs it.
     pub object: String,
     /// The library that does not define it.
@@ -24,8 +23,11 @@ pub struct MissingVersion {
 }
 
 /// Checks each object in load order. A missing library is skipped, as with
-/// `LD_TRACE_LOADED_OBJECTS`.
-pub(super) fn check(load: &Load, objects: &[Option<Arc<ObjectSymbols>>]) -> Vec<MissingVersion> {
+/// `LD_TRACE_LOADED_OBJECTS`. glibc does not start a program with a missing version, unless it is weak.
+pub(super) fn check(
+    load: &Load,
+    objects: &[Option<Arc<ObjectSymbols>>],
+) -> Vec<MissingVersionReport> {
     let names = names(load);
     let mut missing = Vec::new();
     for (object, symbols) in objects.iter().enumerate() {
@@ -39,7 +41,7 @@ pub(super) fn check(load: &Load, objects: &[Option<Arc<ObjectSymbols>>]) -> Vec<
                     let [object, library] = [object, library]
                         .map(|at| load.objects[at].path.to_str_lossy().into_owned());
                     let (version, weak) = (name.to_str_lossy().into_owned(), version.weak);
-                    missing.push(MissingVersion { object, library, version, weak });
+                    missing.push(MissingVersionReport { object, library, version, weak });
                 }
             }
         }

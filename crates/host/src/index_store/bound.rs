@@ -77,21 +77,23 @@ pub struct Binding<'a> {
 }
 
 /// A file of a start, read once for all programs.
-pub(super) struct ObjectFile {
-    pub(super) symbols: Arc<ObjectSymbols>,
+struct ObjectFile {
+    symbols: Arc<ObjectSymbols>,
+    /// The number of relocations with a symbol.
+    symbolic: usize,
     image: ImageFacts,
     /// `None` if it changed a moment ago.
     fingerprint: Option<Fingerprint>,
 }
 
 /// The files of starts by path.
-pub(super) struct Files {
+struct Files {
     fingerprints: OsFingerprints,
     known: Cache<BString, Arc<ObjectFile>>,
 }
 
 impl Files {
-    pub(super) fn get(&self, path: &BString) -> Result<Arc<ObjectFile>, ElfError> {
+    fn get(&self, path: &BString) -> Result<Arc<ObjectFile>, ElfError> {
         if let Some(known) = self.known.get(path) {
             return Ok(known);
         }
@@ -116,7 +118,8 @@ impl Files {
         let symbols = Arc::new(ObjectSymbols::read(&cache)?);
         let malformed = ElfError::Malformed("its program headers lie outside it");
         let image = ImageFacts::read(&symbols, &cache).ok_or(malformed)?;
-        Ok(ObjectFile { symbols, image, fingerprint })
+        let symbolic = symbols.symbolic_count();
+        Ok(ObjectFile { symbols, symbolic, image, fingerprint })
     }
 }
 
@@ -300,9 +303,9 @@ fn start_of(starts: &Starts<'_>, path: &BString) -> Option<Closure> {
 fn counts(load: &Load, files: &Files) -> Option<(usize, usize)> {
     let (mut symbolic, mut relative) = (0, 0);
     for object in load.objects.iter().filter(|object| object.namespace == 0) {
-        let symbols = files.symbols(object).ok().filter(|symbols| symbols.machine.is_some())?;
-        symbolic += symbols.symbolic_count();
-        relative += symbols.relocations.relative.len();
+        let file = files.get(&object.path).ok().filter(|file| file.symbols.machine.is_some())?;
+        symbolic += file.symbolic;
+        relative += file.symbols.relocations.relative.len();
     }
     Some((symbolic, relative))
 }
