@@ -63,8 +63,10 @@ struct Verdict {
 pub fn run(options: &Options) -> Result<bool> {
     let scratch = open_folder()?;
     // The module and the emulator that the programs of each machine are started with; this machine has none.
-    let own: Machine =
-        (std::fs::read(make::module(std::env::consts::ARCH, scratch.path())?)?, None);
+    let own: Machine = (
+        std::fs::read(make::module(&make::compiler(std::env::consts::ARCH), scratch.path())?)?,
+        None,
+    );
     let mut machines = vec![own];
     let own = |trial| (trial, 0);
     let mut trials: Vec<(Trial, usize)> = programs(options)?.into_iter().map(own).collect();
@@ -78,7 +80,7 @@ pub fn run(options: &Options) -> Result<bool> {
         // make finds nothing to do if the module of another machine is there.
         let folder = scratch.path().join(format!("module-{at}"));
         std::fs::create_dir(&folder)?;
-        let module = std::fs::read(make::module(&made.machine, &folder)?)?;
+        let module = std::fs::read(make::module(&make::compiler(&made.machine), &folder)?)?;
         machines.push((module, made.emulator));
     }
     let one = |(trial, machine): &(Trial, usize)| try_one(trial, &machines[*machine], options);

@@ -118,7 +118,7 @@ impl Foreign {
         }
         let emulator = options.emulator.clone().map_or_else(|| root::emulator(&name), Ok)?;
         let compiler = format!("{} -DCLOCK_BY_CALL", make::compiler(&name));
-        let module = make::module_by(&compiler, folder)?;
+        let module = make::module(&compiler, folder)?;
         Ok(Some(Self { name, emulator, module }))
     }
 

@@ -23,16 +23,16 @@ pub(crate) fn compiler(machine: &str) -> String {
     std::env::var(format!("CC_{}", machine.to_uppercase())).unwrap_or(usual)
 }
 
-/// Builds the module of a machine (as `uname -m` names it) into `folder`, with its compiler.
+/// Builds the module into `folder`, with a compiler ([`compiler`]) that may have arguments.
 ///
 /// # Errors
 /// Returns an error if `make` or the C compiler is missing or fails.
-pub fn module(machine: &str, folder: &Path) -> Result<PathBuf> {
+pub fn module(compiler: &str, folder: &Path) -> Result<PathBuf> {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/audit/module");
     let out = folder.join("becalm-audit.so");
     let mut make = Command::new("make");
     make.args(["-s", "-C"]).arg(&sources);
-    make.args([format!("OUT={}", out.display()), format!("CC={}", compiler(machine))]);
+    make.args([format!("OUT={}", out.display()), format!("CC={compiler}")]);
     succeed(&mut make).context("the module cannot be built (Debian: make, gcc)")?;
     Ok(out)
 }

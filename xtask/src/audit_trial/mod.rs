@@ -57,7 +57,7 @@ pub fn run(options: &Options) -> Result<bool> {
         return Ok(clean);
     }
     let scratch = open_folder()?;
-    let module = make::module(std::env::consts::ARCH, scratch.path())?;
+    let module = make::module(&make::compiler(std::env::consts::ARCH), scratch.path())?;
     let files = files(&options.store, &module, None)?;
     let mut trials = choose::trials(&options.store, options.programs, options.seed)?;
     if options.sbin {
@@ -71,7 +71,7 @@ fn run_root(root: &Path) -> Result<bool> {
     let scratch = open_folder()?;
     let store = scratch.path().join("store");
     let made = sysroot::make(root, &store)?;
-    let module = make::module(&made.machine, scratch.path())?;
+    let module = make::module(&make::compiler(&made.machine), scratch.path())?;
     let files = files(&[store], &module, made.emulator)?;
     let group = root.file_name().unwrap_or_default().to_string_lossy();
     let trials: Vec<Trial> =

@@ -124,7 +124,7 @@ fn index(tree: &Tree, version: &str, folder: &Path, library_path: &Path) -> Resu
     }
     let index = folder.join(format!("index-{}.so", version));
     let stores = [tree.objects.clone()];
-    let module = make::module(std::env::consts::ARCH, folder)?;
+    let module = make::module(&make::compiler(std::env::consts::ARCH), folder)?;
     make::index(&stores, &[library_path.to_owned()], &module, &index)?;
     Ok(index)
 }
