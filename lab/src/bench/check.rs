@@ -38,13 +38,18 @@ pub(crate) struct CheckBench {
     becalm: PathBuf,
 }
 
+/// The option of a run, and the reader of its output.
+type Counted = (Option<&'static str>, fn(&str) -> Result<Resolved>);
+/// A time of a run.
+type Of = fn(&Taken) -> u64;
+
 /// A tool: its name, the words of its command line, and the files after them.
 struct Tool<'a> {
     name: &'static str,
     words: &'a [&'a str],
     files: &'a [PathBuf],
-    /// The option of the run that is counted, and the reader of its output.
-    counted: (Option<&'static str>, fn(&str) -> Result<Resolved>),
+    /// The run that is counted.
+    counted: Counted,
 }
 
 impl Tool<'_> {
@@ -120,14 +125,13 @@ fn measured(tools: &[Tool<'_>], rounds: usize) -> Result<Vec<Value>> {
     let row = |(timed, tool): (&Timed, &Tool<'_>)| {
         let counted = tool.count()?;
         let first = &all[0].runs;
-        let of =
-            |value: fn(&Taken) -> u64| spread(timed.runs.iter().map(|it| value(it) as f64 / 1e6));
-        let ratio = |value: fn(&Taken) -> u64| {
+        let of = |value: Of| spread(timed.runs.iter().map(|it| value(it) as f64 / 1e6));
+        let ratio = |value: Of| {
             let pairs = timed.runs.iter().zip(first);
             spread(pairs.map(|(one, other)| value(one) as f64 / value(other) as f64))
         };
         let (name, again) = (&timed.name, if timed.control { " again" } else { "" });
-        let (wall, cpu): (fn(&Taken) -> u64, fn(&Taken) -> u64) = (|it| it.wall_ns, |it| it.cpu_ns);
+        let (wall, cpu): (Of, Of) = (|it| it.wall_ns, |it| it.cpu_ns);
         println!(
             "| {name}{again} | {} | {} | {} | {} | {} | {} | {} |",
             timed.runs.len(),
@@ -138,7 +142,7 @@ fn measured(tools: &[Tool<'_>], rounds: usize) -> Result<Vec<Value>> {
             counted.files,
             counted.libraries
         );
-        let ns = |value: fn(&Taken) -> u64| timed.runs.iter().map(value).collect::<Vec<_>>();
+        let ns = |value: Of| timed.runs.iter().map(value).collect::<Vec<_>>();
         Ok(
             json!({ "tool": format!("{name}{again}"), "resolved": counted, "wall_ns": ns(wall), "cpu_ns": ns(cpu) }),
         )
