@@ -98,7 +98,7 @@ pub fn attend(pid: u32, command: &Path) {
 pub(crate) fn complete_record(command: &Path) -> Option<(PathBuf, Vec<(String, u64)>)> {
     let place = place(command)?;
     let header = Header::read(&mut place.open().ok()??)?;
-    (!header.is_wanting()).then(|| (place.0, header.samples))
+    (!header.is_wanting()).then_some((place.0, header.samples))
 }
 
 /// Requests the pages of files that no other process reads for the start, which many starts share.
