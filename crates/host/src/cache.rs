@@ -29,11 +29,14 @@ impl<K: Hash + Eq, V: Clone> Cache<K, V> {
     /// Sets the value of a key.
     pub(crate) fn insert(&self, key: K, value: V, size: usize) {
         let mut kept = self.kept();
-        if kept.1 >= self.most {
-            *kept = Kept::default();
+        let full = (kept.1 >= self.most).then(|| std::mem::take(&mut *kept));
+        // Two threads may have found the value.
+        if kept.0.insert(key, value).is_none() {
+            kept.1 += size;
         }
-        kept.1 += size;
-        kept.0.insert(key, value);
+        drop(kept);
+        // After the lock: it may be large.
+        drop(full);
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept<K, V>> {

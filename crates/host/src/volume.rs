@@ -1,6 +1,9 @@
 //! Reads the identity of the file system that a file is on ([`becalm_core::index::Volume`]).
 
+use std::ffi::CString;
 use std::fs::Metadata;
+use std::io;
+use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +13,7 @@ use becalm_core::index::hash;
 use becalm_core::index::volume::{IdentifiedBy, Listing, Volume};
 use bstr::{BStr, ByteSlice};
 use rustc_hash::FxHashMap;
-use rustix::fs::{AtFlags, CWD, StatVfsMountFlags, Statx, StatxFlags, statfs, statvfs, statx};
+use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 use rustix::io::Errno;
 
 use crate::path::path_of;
@@ -55,17 +58,38 @@ impl Volumes {
 /// Returns the number of the file system of a file, and true if the times of its directories show
 /// each change.
 fn volume_of(path: &BStr, (major, minor): (u32, u32)) -> Result<(u64, bool), Errno> {
-    let facts = statvfs(path.as_bytes())?;
+    let facts = file_system(path)?;
     let volume = Volume {
-        kind: statfs(path.as_bytes())?.f_type as u32,
-        fsid: facts.f_fsid,
+        kind: facts.f_type as u32,
+        fsid: fsid_of(&facts),
         blocks: facts.f_blocks,
-        read_only: facts.f_flag.contains(StatVfsMountFlags::RDONLY),
+        read_only: facts.f_flags as u64 & libc::ST_RDONLY != 0,
         major,
         minor,
     };
     let own = own_words(&volume, path).unwrap_or_default();
     Ok((volume.number(&own), volume.shows_changes(&own)))
+}
+
+/// Calls `statfs`. rustix gives the type and the identifier by two functions, which are two calls.
+#[allow(unsafe_code, reason = "statfs has no safe form with all fields")]
+fn file_system(path: &BStr) -> Result<libc::statfs64, Errno> {
+    let path = CString::new(path.as_bytes()).map_err(|_| Errno::INVAL)?;
+    let mut facts = MaybeUninit::<libc::statfs64>::uninit();
+    // SAFETY: the path ends with a NUL byte, and the structure is read only if the call filled it.
+    match unsafe { libc::statfs64(path.as_ptr(), facts.as_mut_ptr()) } {
+        0 => Ok(unsafe { facts.assume_init() }),
+        _ => Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO)),
+    }
+}
+
+/// Returns `f_fsid`, whose two words the type of libc keeps private.
+#[allow(unsafe_code, reason = "the field has no accessor")]
+fn fsid_of(facts: &libc::statfs64) -> u64 {
+    const { assert!(size_of::<libc::fsid_t>() == size_of::<[u32; 2]>()) };
+    // SAFETY: `fsid_t` is two integers of 32 bits (statfs(2)).
+    let [low, high] = unsafe { (&raw const facts.f_fsid).cast::<[u32; 2]>().read() };
+    u64::from(high) << 32 | u64::from(low)
 }
 
 /// Returns the number of the file system of a file; 0 if it cannot be read. `facts` are those of the

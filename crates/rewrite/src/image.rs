@@ -25,6 +25,8 @@ const PAGE: u64 = 4096;
 pub(crate) const SECTIONS_MAX: u16 = 0xff00;
 /// The limit on a dynamic string. A run path of some thousand directories is shorter.
 pub(crate) const STRING_MAX: u64 = 1 << 20;
+/// The smallest part of a string table that is read.
+const STRING_BLOCK: u64 = 4096;
 /// The limit on the table of section names.
 const NAMES_MAX: u64 = 16 << 20;
 
@@ -164,12 +166,17 @@ impl<'data> Image<'data> {
             let (table, size) = (dynamic.value(DT_STRTAB)?, dynamic.value(DT_STRSZ)?);
             let room = size.checked_sub(offset)?.min(STRING_MAX);
             let at = self.file_offset(table.checked_add(offset)?, room)?;
-            // Most strings are short. A small first read keeps a cache of ranges from reading the
-            // whole table.
-            [room.min(256), room].into_iter().find_map(|length| {
-                let bytes = self.bytes_at(at, length)?;
-                Some(bytes[..bytes.find_byte(0)?].as_bstr())
-            })
+            // Most strings are short. A cache of ranges keeps what is read, so those near each other share a block.
+            let start = at - at % STRING_BLOCK;
+            [STRING_BLOCK, 16 * STRING_BLOCK, STRING_MAX + STRING_BLOCK].into_iter().find_map(
+                |length| {
+                    let block =
+                        self.bytes_at(start, length.min(self.length.checked_sub(start)?))?;
+                    let rest = block.get((at - start) as usize..)?;
+                    let rest = &rest[..rest.len().min(room as usize)];
+                    Some(rest[..rest.find_byte(0)?].as_bstr())
+                },
+            )
         };
         string().ok_or(malformed("a dynamic string is outside the string table"))
     }

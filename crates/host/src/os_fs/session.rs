@@ -100,17 +100,41 @@ impl<'a> Session<'a> {
     /// Returns the result of looking up a directory path. It checks the ancestors first: if a
     /// listing lacks one of them, everything below is absent.
     fn dir(&self, path: &[u8]) -> Rc<Dir> {
-        if let Some(known) = self.dirs.borrow().get(path.as_bstr()) {
-            return Rc::clone(known);
+        let seen = |path: &[u8]| self.dirs.borrow().get(path.as_bstr()).map(Rc::clone);
+        if let Some(dir) = seen(path) {
+            return dir;
         }
-        let dir = Rc::new(self.look_at(path));
-        self.dirs.borrow_mut().insert(path.into(), Rc::clone(&dir));
-        dir
+        let mut unseen = vec![path];
+        let mut nearest = None;
+        while let Some((parent, _)) = unseen.last().and_then(|path| split(path)) {
+            nearest = seen(parent);
+            if nearest.is_some() {
+                break;
+            }
+            unseen.push(parent);
+        }
+        for place in unseen.into_iter().rev() {
+            let parent = nearest.as_deref();
+            if let Some(errno) = inherited(parent, place) {
+                // Everything below fails in the same way, so only the whole path gets an entry.
+                let fails = Rc::new(Err(errno));
+                self.dirs.borrow_mut().insert(path.into(), Rc::clone(&fails));
+                return fails;
+            }
+            let here = Rc::new(self.look_at(place, parent));
+            self.dirs.borrow_mut().insert(place.into(), Rc::clone(&here));
+            nearest = Some(here);
+        }
+        nearest.unwrap_or_else(|| Rc::new(Err(Errno::NOENT)))
     }
 
-    fn look_at(&self, path: &[u8]) -> Dir {
-        let place = self.place_of(path)?;
-        let fingerprint = self.stat_in(place, &dot_of(path))?.fingerprint;
+    /// Looks up a directory path whose parent is already known.
+    fn look_at(&self, path: &[u8], parent: Option<&Dir>) -> Dir {
+        let stat = self.os.root.stat(&dot_of(path));
+        if let (Err(Errno::NOENT), Some(dir), Some((parent, _))) = (&stat, parent, split(path)) {
+            self.note_miss(parent, dir);
+        }
+        let fingerprint = stat?.fingerprint;
         let known = self.os.dirs.get(&fingerprint).unwrap_or_else(|| {
             let new = Arc::<KnownDir>::default();
             self.os.dirs.insert(fingerprint, Arc::clone(&new), 1);
@@ -195,6 +219,14 @@ impl FileSystem for Session<'_> {
             return bytes.into();
         }
         BString::from("/")
+    }
+}
+
+/// Returns the errno with which lookups in a directory path fail because of its parent.
+fn inherited(parent: Option<&Dir>, path: &[u8]) -> Option<Errno> {
+    match (parent?, split(path)?) {
+        (Err(errno), _) => Some(*errno),
+        (Ok(seen), (_, name)) => (is_plain(name) && seen.lacks(name)).then_some(Errno::NOENT),
     }
 }
 

@@ -1,13 +1,12 @@
 //! Measures the time from the `execve` to the entry point. The program runs under ptrace and stops
 //! only at those two places, so the measurement hardly disturbs it.
 
-use std::io;
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::exec::{Breakpoint, Program};
 use super::spawn::{Exec, Spawned, spawn};
-use super::stopped::{self, Stopped, Until, Waited, Why};
+use super::stopped::{self, Until, Waited, Why};
 use super::sys;
 use super::watchdog::Watchdog;
 use super::{Command, TraceError};
@@ -63,46 +62,50 @@ fn watch(
     gone: Instant,
     (command, dir): (&Path, &Path),
 ) -> Result<Entered, TraceError> {
-    let pid = child.pid;
     let not_watched = |source| TraceError::failed(command, "wait failed", source);
-    let executed = next(pid, |_, why| why == Why::Exec).map_err(not_watched)?;
-    let Some((task, _)) = executed else { return Err(child.never_started(command, dir)) };
-    let exec = gone.elapsed();
-    let breakpoint = Program::of(&task).entry.and_then(|entry| Breakpoint::set(&task, entry));
-    let (task, entered) = match breakpoint {
-        None => (task, Entered::NoLoader),
-        Some(breakpoint) => {
-            // The clock starts after the breakpoint is set, so that the tracer's work is not measured.
-            let (began, faults_before) = (SystemTime::now(), faults(pid));
-            let since = Instant::now();
-            task.resume(Until::Filter, 0);
-            let hit =
-                next(pid, |task, why| why == Why::Signal(libc::SIGTRAP) && breakpoint.is_hit(task));
-            let Some((task, now)) = hit.map_err(not_watched)? else { return Ok(Entered::Ended) };
-            let (time, faults) = (now - since, faults(pid).saturating_sub(faults_before));
-            (task, Entered::After(Entry { time, exec, began, faults }))
-        }
-    };
-    sys::kill(pid, libc::SIGKILL);
-    // `SIGKILL` is pending, so the task ends before it executes another instruction.
-    task.resume(Until::Filter, 0);
-    next(pid, |_, _| false).map_err(not_watched)?;
-    Ok(entered)
-}
-
-/// Runs the child to a stop of this kind, and returns it with its time; `None` if the child ends before.
-fn next(
-    pid: sys::Pid,
-    is_wanted: impl Fn(&Stopped, Why) -> bool,
-) -> io::Result<Option<(Stopped, Instant)>> {
+    let mut running: Option<(Instant, Entry, Breakpoint)> = None;
+    let mut entered = Entered::Ended;
+    let mut is_program = false;
     loop {
-        let waited = stopped::wait(Some(pid))?;
-        // Read before `is_wanted`, which may make a system call.
-        let now = Instant::now();
-        match waited {
-            Waited::End(..) => return Ok(None),
-            Waited::Stop(task, why) if is_wanted(&task, why) => return Ok(Some((task, now))),
-            Waited::Stop(task, why) => task.pass(why, Until::Filter),
+        match stopped::wait(Some(child.pid)).map_err(not_watched)? {
+            Waited::End(..) if is_program => return Ok(entered),
+            Waited::End(..) => return Err(child.never_started(command, dir)),
+            Waited::Stop(task, Why::Exec) => {
+                let exec = gone.elapsed();
+                is_program = true;
+                let entry = Program::of(&task).entry;
+                let breakpoint = entry.and_then(|entry| Breakpoint::set(&task, entry));
+                let Some(breakpoint) = breakpoint else {
+                    entered = Entered::NoLoader;
+                    sys::kill(child.pid, libc::SIGKILL);
+                    // `SIGKILL` is pending, so the task ends before it executes another
+                    // instruction.
+                    task.resume(Until::Filter, 0);
+                    continue;
+                };
+                // The clock starts after the breakpoint is set, so that the tracer's work is not
+                // measured.
+                let (time, began, faults) = (Duration::ZERO, SystemTime::now(), faults(child.pid));
+                let entry = Entry { time, exec, began, faults };
+                running = Some((Instant::now(), entry, breakpoint));
+                task.resume(Until::Filter, 0);
+            }
+            Waited::Stop(task, Why::Signal(signal)) => {
+                // Read before `is_hit`, which makes a system call.
+                let now = Instant::now();
+                match &running {
+                    Some((began, entry, at)) if signal == libc::SIGTRAP && at.is_hit(&task) => {
+                        let faults = faults(child.pid).saturating_sub(entry.faults);
+                        let time = now.duration_since(*began);
+                        entered = Entered::After(Entry { time, faults, ..*entry });
+                        sys::kill(child.pid, libc::SIGKILL);
+                        task.resume(Until::Filter, 0);
+                    }
+                    _ => task.resume(Until::Filter, signal),
+                }
+            }
+            Waited::Stop(task, Why::Group(_)) => task.listen(),
+            Waited::Stop(task, _) => task.resume(Until::Filter, 0),
         }
     }
 }

@@ -214,6 +214,11 @@ impl Writer {
         if !ours(&existing) {
             return Err(WriteError::NotOurs(place.path.clone()));
         }
+        match self.inspect(place)? {
+            None => return Ok(false),
+            Some(now) if now == existing => {}
+            Some(_) => return Err(WriteError::Changed(place.path.clone())),
+        }
         let (sys, dir) = (&self.sys, &place.dir);
         match existing {
             Existing::File(_) => {

@@ -33,12 +33,12 @@ mod temporary;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use becalm_core::fs::FileId;
 use becalm_core::patch::Patch;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::StatxAttributes;
 use rustix::io::Errno;
 
@@ -70,6 +70,8 @@ const SPARE: u64 = 64;
 pub struct Writer {
     options: WriteOptions,
     sys: Sys,
+    /// The open directories, by path.
+    dirs: Mutex<FxHashMap<PathBuf, Weak<Dir>>>,
     /// The directories in which leftovers of killed runs were already removed.
     cleaned: Mutex<FxHashSet<FileId>>,
 }
@@ -89,7 +91,7 @@ impl Writer {
     }
 
     fn on(options: WriteOptions, sys: Sys) -> Self {
-        Self { options, sys, cleaned: Mutex::default() }
+        Self { options, sys, dirs: Mutex::default(), cleaned: Mutex::default() }
     }
 
     /// Returns the number of prepared files to commit at once. Each file needs up to four
@@ -225,11 +227,17 @@ impl Writer {
         Ok(in_place)
     }
 
-    /// Opens a directory, and cleans it once a run.
+    /// Opens a directory once for all files that are written in it at the same time, and cleans it once a run.
     fn dir(&self, path: &Path) -> Result<Arc<Dir>, WriteError> {
         // Other threads wait: their lock would keep the directory from being cleaned.
+        let mut dirs = self.dirs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(dir) = dirs.get(path).and_then(Weak::upgrade) {
+            return Ok(dir);
+        }
         let mut cleaned = self.cleaned.lock().unwrap_or_else(PoisonError::into_inner);
-        Dir::open(&self.sys, path, |id| cleaned.insert(id)).map(Arc::new)
+        let dir = Arc::new(Dir::open(&self.sys, path, |id| cleaned.insert(id))?);
+        dirs.insert(path.to_owned(), Arc::downgrade(&dir));
+        Ok(dir)
     }
 }
 

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,7 @@ const MOST_PROCESSES: usize = 64;
 const SMALL: u64 = 16;
 
 /// Descriptors of the processes whose page tables have touched pages alone.
-type Exact = Mutex<FxHashMap<u32, OwnedFd>>;
+type Exact = Mutex<FxHashMap<u32, Arc<OwnedFd>>>;
 
 /// The process of becalm that opens files of a start meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,7 +156,7 @@ fn serve(listener: &Listener, exact: &Exact, is_over: &AtomicBool) -> Touched {
     while !is_over.load(Ordering::Relaxed) {
         match listener.accept(PAUSES.0) {
             Some(Connection { pid, descriptor: Some(descriptor), .. }) => {
-                locked(exact).insert(pid, descriptor);
+                locked(exact).insert(pid, Arc::new(descriptor));
             }
             // It ends when the connection is dropped.
             Some(connection) => drop(last.add(connection.pid, None)),
@@ -210,7 +210,9 @@ impl Watched<'_> {
     /// Looks at the pages of all processes. Returns false if the command's process has ended.
     fn look(&mut self) -> bool {
         for pid in family_of(self.pid, MOST_PROCESSES) {
-            let looked = self.touched.add(pid, locked(self.exact).get(&pid).map(AsFd::as_fd));
+            // Programs that end wait for the thread that needs the lock.
+            let faults = locked(self.exact).get(&pid).map(Arc::clone);
+            let looked = self.touched.add(pid, faults.as_ref().map(|it| it.as_fd()));
             if pid == self.pid && looked.is_err() {
                 return false;
             }

@@ -111,12 +111,12 @@ fn pages_of_start(path: &Path) -> Option<Wanted> {
     let file = open(&path).ok()?;
     let state = FileState::of(&file.metadata().ok()?);
     let cache = ReadCache::new(file);
-    let pages = Image::new(&cache).ok()?.start_ranges().into_iter().flat_map(|(offset, length)| {
+    let mut pages = BTreeSet::new();
+    for (offset, length) in Image::new(&cache).ok()?.start_ranges() {
         let end = offset.saturating_add(length).min(state.size).min(MOST_PAGES * PAGE);
-        offset / PAGE..end.div_ceil(PAGE)
-    });
-    // Ranges may overlap.
-    let pages = BTreeSet::from_iter(pages).into_iter();
-    let ranges = merged(&[], pages).into_iter().map(|range| (range.0, range.1)).collect();
+        pages.extend(offset / PAGE..end.div_ceil(PAGE));
+    }
+    let ranges = merged(&[], pages.into_iter());
+    let ranges = ranges.into_iter().map(|range| (range.0, range.1)).collect();
     Some(Wanted { path, state, ranges, is_directory: false })
 }

@@ -1,5 +1,5 @@
-//! The program to compare: its objects, and their packages and stores. Programs that cannot be
-//! compared are rejected here, before anything is copied.
+//! The program of a demonstration or comparison: its loader's facts and its closure. Programs that
+//! cannot be compared are rejected here, before anything is copied.
 
 use std::fmt::Display;
 use std::fs::File;

@@ -17,6 +17,8 @@ use crate::path::{dirs_of, path_bytes};
 const VARIABLE: &str = "LD_LIBRARY_PATH";
 /// Longer files are no module files.
 const LONGEST: u64 = 1 << 20;
+/// The number of `pathJoin` in each other.
+const DEPTH: usize = 16;
 /// Module trees have a few levels: a name, a version, an architecture.
 const DEEPEST: usize = 8;
 
@@ -190,7 +192,7 @@ fn lua(line: &str, variables: &mut Variables) -> Said {
         && let name = name.trim().trim_start_matches("local ").trim()
         && name.chars().all(|c| c.is_alphanumeric() || c == '_')
     {
-        let value = lua_value(value, variables);
+        let value = lua_value(value, variables, DEPTH);
         let value = value.filter(|(_, rest)| rest.trim_end_matches(';').is_empty());
         variables.insert(name.to_owned(), value.map(|(value, _)| value));
         return Some(Vec::new());
@@ -199,24 +201,36 @@ fn lua(line: &str, variables: &mut Variables) -> Said {
     let Some((_, arguments)) = call.filter(|_| line.contains(VARIABLE)) else {
         return Some(Vec::new());
     };
-    let (name, rest) = lua_value(arguments.trim_start().strip_prefix(['(', '{'])?, variables)?;
+    let (name, rest) =
+        lua_value(arguments.trim_start().strip_prefix(['(', '{'])?, variables, DEPTH)?;
     match name == VARIABLE {
-        true => Some(vec![lua_value(rest.strip_prefix(',')?, variables)?.0]),
+        true => Some(vec![lua_value(rest.strip_prefix(',')?, variables, DEPTH)?.0]),
         false => Some(Vec::new()),
     }
 }
 
-/// Reads an expression of Lua: strings, variables, `pathJoin` and `..`. Returns the text after it, too.
-fn lua_value<'t>(text: &'t str, variables: &Variables) -> Option<(String, &'t str)> {
+/// Reads an expression of Lua: strings, variables, `pathJoin` in at most `depth` others, and `..`. Returns the text
+/// after it, too.
+fn lua_value<'t>(text: &'t str, variables: &Variables, depth: usize) -> Option<(String, &'t str)> {
+    let (mut value, mut rest) = lua_term(text, variables, depth)?;
+    while let Some(after) = rest.strip_prefix("..") {
+        let (more, after) = lua_term(after, variables, depth)?;
+        value.push_str(&more);
+        rest = after;
+    }
+    Some((value, rest))
+}
+
+fn lua_term<'t>(text: &'t str, variables: &Variables, depth: usize) -> Option<(String, &'t str)> {
     let text = text.trim_start();
     let between = |open: &str, close: &str| text.strip_prefix(open)?.split_once(close);
-    let (mut value, mut rest) =
+    let (value, rest) =
         if let Some((value, rest)) = between("\"", "\"").or_else(|| between("'", "'")) {
             ((!value.contains('\\')).then(|| value.to_owned())?, rest)
         } else if let Some((value, rest)) = between("[[", "]]") {
             (value.to_owned(), rest)
         } else if let Some(arguments) = text.strip_prefix("pathJoin") {
-            lua_joined(arguments, variables)?
+            lua_joined(arguments, variables, depth.checked_sub(1)?)?
         } else {
             let end = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
             let (name, after) = text.split_at(end);
@@ -225,21 +239,20 @@ fn lua_value<'t>(text: &'t str, variables: &Variables) -> Option<(String, &'t st
                 && (!after.starts_with('.') || after.starts_with(".."));
             (variables.get(name).filter(|_| is_plain)?.clone()?, after)
         };
-    if let Some(after) = rest.trim_start().strip_prefix("..") {
-        let (more, after) = lua_value(after, variables)?;
-        value.push_str(&more);
-        rest = after;
-    }
     Some((value, rest.trim_start()))
 }
 
 /// Reads the arguments of `pathJoin`.
-fn lua_joined<'t>(arguments: &'t str, variables: &Variables) -> Option<(String, &'t str)> {
+fn lua_joined<'t>(
+    arguments: &'t str,
+    variables: &Variables,
+    depth: usize,
+) -> Option<(String, &'t str)> {
     let mut parts = Vec::new();
     let mut next = arguments.trim_start().strip_prefix('(');
     let mut rest = "";
     while let Some(text) = next {
-        let (part, after) = lua_value(text, variables)?;
+        let (part, after) = lua_value(text, variables, depth)?;
         parts.push(part);
         (next, rest) = (after.strip_prefix(','), after);
     }
@@ -277,6 +290,15 @@ mod tests {
             assert_eq!(found.dirs, expected.collect::<Vec<_>>(), "{name}");
             assert!(found.not_understood.is_empty(), "{found:?}");
         }
+    }
+
+    #[test]
+    fn no_line_is_too_long_for_the_stack() {
+        let many = |text: &str| text.repeat(200_000);
+        let joined = format!("prepend_path('LD_LIBRARY_PATH', '/a'{})", many("..'b'"));
+        assert_eq!(of("x/1.lua", &joined).dirs.len(), 1);
+        let nested = format!("prepend_path('LD_LIBRARY_PATH', {}", many("pathJoin("));
+        assert_eq!(of("x/1.lua", &nested).not_understood.len(), 1);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! differs from the object's file is named by a relocation, and has the same value in both starts, or the
 //! same distance from an object that has moved. Otherwise the object has none, and is relocated as before.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::Range;
 
@@ -11,13 +12,13 @@ use becalm_core::elf::Image;
 use becalm_core::symbols::ObjectSymbols;
 use becalm_host::pages::steered::{Place, RELA, Steered};
 use becalm_host::pages::{PAGE, open};
-use object::{ReadCache, ReadRef};
+use object::ReadCache;
 use rustc_hash::FxHashSet;
 
 /// An object with fewer pages gains nothing: a mapping costs more than copies of three pages.
 const LEAST: usize = 4;
 /// So many pages between two others are mapped with them.
-const GAP: usize = 2;
+const GAP: u64 = 2;
 /// Words that the module can keep for one object (`MOST_KEPT` of `audit/pages.c`).
 const MOST_KEPT: usize = 4096;
 /// The address space below the highest library in which the others are.
@@ -84,11 +85,13 @@ pub(super) fn choose(one: &Steered, other: &Steered, top: u64) -> Option<Vec<Cho
     let resolvers: Vec<u64> = all.flat_map(|(address, lent)| resolvers(address, lent)).collect();
     let chosen = pairs().map(|(a, b)| {
         let none = Chosen { address: if is_below(a) { a.address } else { 0 }, ..Chosen::default() };
-        let lent = a.lent.as_deref().zip(b.lent.as_deref()).filter(|_| is_below(a));
+        let lent = a.lent.as_ref().zip(b.lent.as_ref()).filter(|_| is_below(a));
         let found = lent.and_then(|(lent, of_other)| {
-            let object = Object::new([one, other], a.address, [lent, of_other])?;
-            let has_resolver = resolvers.iter().any(|at| object.range.contains(at));
-            if has_resolver { None } else { object.choose(&moved) }
+            let object = Object::new(one, other, a.address, lent, of_other)?;
+            if resolvers.iter().any(|at| object.range.contains(at)) {
+                return None;
+            }
+            object.choose(&moved)
         });
         found.unwrap_or(none)
     });
@@ -111,100 +114,60 @@ struct Known {
 }
 
 /// An object that lies at one address in two starts.
-struct Object {
+struct Object<'a> {
+    starts: [&'a Steered; 2],
     address: u64,
     /// Addresses of its segments.
     range: Range<u64>,
     relas: Vec<[u8; RELA]>,
     symbols: ObjectSymbols,
-    writable: Vec<Segment>,
+    /// The file, and its writable segments: addresses, offset in the file, number of zeros after it.
+    file: ReadCache<File>,
+    writable: Vec<(Range<u64>, u64, u64)>,
 }
 
-/// A writable segment.
-struct Segment {
-    /// The offsets that are in the file.
-    range: Range<u64>,
-    /// Its pages in both starts, and as they are in the file.
-    contents: [Vec<u8>; 3],
-}
-
-impl Segment {
-    /// Reads a segment from its offset in the file, which a number of zeros follow.
-    fn read(
-        starts: [&Steered; 2],
+impl<'a> Object<'a> {
+    fn new(
+        one: &'a Steered,
+        other: &'a Steered,
         address: u64,
-        file: &ReadCache<File>,
-        (range, offset, zeros): (Range<u64>, u64, u64),
+        lent: &[u8],
+        of_other: &[u8],
     ) -> Option<Self> {
-        let first = range.start / PAGE * PAGE;
-        let length = range.end.checked_next_multiple_of(PAGE)?.checked_sub(first)?;
-        let [one, other] = starts.map(|it| it.memory(address + first, length as usize).ok());
-        // The whole pages of the file are mapped; it may end within the last one.
-        let from = offset / PAGE * PAGE;
-        let there = ReadRef::len(file).ok()?.saturating_sub(from).min(length);
-        let mut plain = ReadRef::read_bytes_at(file, from, there).ok()?.to_vec();
-        plain.resize(length as usize, 0);
-        let end = (range.end - first) as usize;
-        plain[end..(end as u64).saturating_add(zeros).min(length) as usize].fill(0);
-        Some(Self { range, contents: [one?, other?, plain] })
-    }
-
-    /// Returns the numbers of its pages, with the content in both starts and in the file.
-    fn pages(&self) -> impl Iterator<Item = (u64, [&[u8]; 3])> {
-        let pages = self.range.start / PAGE..self.range.end.div_ceil(PAGE);
-        pages.enumerate().map(|(at, page)| {
-            let at = at * PAGE as usize;
-            (page, self.contents.each_ref().map(|all| &all[at..at + PAGE as usize]))
-        })
-    }
-}
-
-impl Object {
-    fn new(starts: [&Steered; 2], address: u64, lent: [&[u8]; 2]) -> Option<Self> {
-        let [path, of_other] = starts.map(|start| start.file_at(address));
-        let path = path.filter(|path| of_other.as_ref() == Some(path))?;
+        let path = one.file_at(address)?;
+        if other.file_at(address).as_ref() != Some(&path) {
+            return None;
+        }
         let file = ReadCache::new(open(&path).ok()?);
         let symbols = ObjectSymbols::read(&file).ok()?;
         let image = Image::new(&file).ok()?;
+        let writable = image.writable().collect();
         let ends = image.loaded().map(|(from, length)| from.saturating_add(length));
         let range = address..address.saturating_add(ends.max()?);
         // The first two make the loader call the module, at addresses that the kernel has chosen.
-        let [relas, of_other] = lent.map(|relas| relas.as_chunks().0.get(2..));
-        let relas = relas.filter(|_| relas == of_other)?.to_vec();
-        let writable = image.writable().map(|it| Segment::read(starts, address, &file, it));
-        Some(Self { address, range, relas, symbols, writable: writable.collect::<Option<_>>()? })
+        let (relas, of_other) = (lent.as_chunks().0.get(2..)?, of_other.as_chunks().0.get(2..)?);
+        (relas == of_other).then_some(())?;
+        let (starts, relas) = ([one, other], relas.to_vec());
+        Some(Self { starts, address, range, relas, symbols, file, writable })
     }
 
     fn choose(&self, moved: &[Moved]) -> Option<Chosen> {
         let known = self.known()?;
-        let (mut words, mut runs) = (Vec::new(), Vec::<(u32, Vec<u8>)>::new());
-        // The plain pages since the last run, if they are few, and the page behind them.
-        let (mut near, mut end) = (None::<Vec<u8>>, 0);
-        for (page, contents) in self.writable.iter().flat_map(Segment::pages) {
-            near = near.filter(|_| page == end);
-            end = page + 1;
-            let [one, other, plain] = contents;
-            if words_of(page).any(|at| known.relocated.contains(&at)) {
-                // Words that are left to the loader are written either way.
-                let is_chosen = add_words(&mut words, page, contents, &known, moved)?;
-                match (near.take(), runs.last_mut()) {
-                    _ if !is_chosen => continue,
-                    (Some(near), Some((_, run))) => run.extend([&near, one].concat()),
-                    _ => runs.push((u32::try_from(page).ok()?, one.to_vec())),
-                }
-                near = Some(Vec::new());
-                continue;
+        let mut pages = BTreeMap::new();
+        let mut words = Vec::new();
+        // Those that relocation writes, in order.
+        for page in BTreeSet::from_iter(known.relocated.iter().map(|at| at / PAGE)) {
+            let contents = self.contents(page)?;
+            // Words that are left to the loader are written either way.
+            if add_words(&mut words, page, &contents, &known, moved)? {
+                let [one, ..] = contents;
+                pages.insert(page, one);
             }
-            let is_plain = one == plain
-                && other == plain
-                && !words_of(page).any(|at| known.others.contains(&at));
-            near = near.filter(|near| is_plain && near.len() < GAP * PAGE as usize);
-            near.iter_mut().for_each(|near| near.extend(plain));
         }
         let (dynamic, dynamic_words) = self.symbols.dynamic_words();
         let found = Chosen {
             address: self.address,
-            runs,
+            runs: self.runs(pages, &known)?,
             words,
             relas: self.relas.clone(),
             lazy_words: u32::try_from(known.lazy_words.unwrap_or(0)).ok()?,
@@ -216,20 +179,9 @@ impl Object {
         (found.pages() >= LEAST && kept <= MOST_KEPT).then_some(found)
     }
 
-    /// Returns the words that a loader writes; `None` if one is not a whole word of a writable segment, or a relocation
-    /// writes anything else than words.
+    /// Returns the words that a loader writes; `None` if one is not a whole word of a writable segment.
     fn known(&self) -> Option<Known> {
-        let mut left = FxHashSet::default();
-        for rela in &self.relas {
-            let at = u64::from_ne_bytes(*rela.first_chunk()?);
-            left.insert(at);
-            match kind_of(rela) {
-                TLSDESC => _ = left.insert(at + 8),
-                IRELATIVE => {}
-                kind if ONE_WORD.contains(&kind) => {}
-                _ => return None,
-            }
-        }
+        let left = self.left()?;
         let mut relocated: FxHashSet<u64> = self.symbols.relocated().collect();
         if relocated.iter().any(|at| at % 8 != 0 || !self.is_writable(*at)) {
             return None;
@@ -245,8 +197,84 @@ impl Object {
         Some(Known { relocated, left, others, lazy_words })
     }
 
+    /// Returns the offsets of the words that relocations write which are left to the loader, or whose
+    /// result is compared; `None` if one writes anything else than words.
+    fn left(&self) -> Option<FxHashSet<u64>> {
+        let mut left = FxHashSet::default();
+        for rela in &self.relas {
+            let at = u64::from_ne_bytes(*rela.first_chunk()?);
+            left.insert(at);
+            match kind_of(rela) {
+                TLSDESC => _ = left.insert(at + 8),
+                IRELATIVE => {}
+                kind if ONE_WORD.contains(&kind) => {}
+                _ => return None,
+            }
+        }
+        Some(left)
+    }
+
     fn is_writable(&self, at: u64) -> bool {
-        self.writable.iter().any(|it| it.range.start <= at && at + 8 <= it.range.end)
+        self.writable.iter().any(|(range, ..)| range.start <= at && at + 8 <= range.end)
+    }
+
+    /// Returns a page of both starts, and of the file.
+    fn contents(&self, page: u64) -> Option<[Vec<u8>; 3]> {
+        let from = page * PAGE;
+        let of_start = |start: &Steered| start.memory(self.address + from, PAGE as usize).ok();
+        let mut plain = vec![0; PAGE as usize];
+        let mut segments = self.writable.iter();
+        let (range, offset, zeros) =
+            segments.find(|(range, ..)| range.start / PAGE <= page && from < range.end)?;
+        // The whole page of the file is mapped.
+        let in_file = (offset / PAGE * PAGE) + (from - range.start / PAGE * PAGE);
+        let read = object::ReadRef::read_bytes_at(&self.file, in_file, PAGE);
+        let read = read.or_else(|()| {
+            // The file ends within the page.
+            let end = object::ReadRef::len(&self.file)?;
+            object::ReadRef::read_bytes_at(&self.file, in_file, end.saturating_sub(in_file))
+        });
+        let read = read.ok()?;
+        plain[..read.len()].copy_from_slice(read);
+        let [first, end] = [range.end, range.end.saturating_add(*zeros)]
+            .map(|at| at.saturating_sub(from).min(PAGE) as usize);
+        plain[first..end].fill(0);
+        Some([of_start(self.starts[0])?, of_start(self.starts[1])?, plain])
+    }
+
+    /// Joins pages to runs, with what lies between those that are near each other.
+    fn runs(&self, pages: BTreeMap<u64, Vec<u8>>, known: &Known) -> Option<Vec<(u32, Vec<u8>)>> {
+        let mut runs: Vec<(u32, Vec<u8>)> = Vec::new();
+        let mut end = 0;
+        for (page, content) in pages {
+            let between = end..page;
+            let is_near = !runs.is_empty() && between.end - between.start <= GAP;
+            let joined = is_near.then(|| self.between(between, known)).flatten();
+            match (joined, runs.last_mut()) {
+                (Some(joined), Some((_, run))) => {
+                    run.extend(joined);
+                    run.extend(content);
+                }
+                _ => runs.push((u32::try_from(page).ok()?, content)),
+            }
+            end = page + 1;
+        }
+        Some(runs)
+    }
+
+    /// Returns pages that no relocation writes, if they are those of the file.
+    fn between(&self, pages: Range<u64>, known: &Known) -> Option<Vec<u8>> {
+        let mut joined = Vec::new();
+        for page in pages {
+            let is_known = |at: u64| known.relocated.contains(&at) || known.others.contains(&at);
+            if words_of(page).any(is_known) {
+                return None;
+            }
+            let [one, other, plain] = self.contents(page)?;
+            (one == plain && other == plain).then_some(())?;
+            joined.extend(plain);
+        }
+        Some(joined)
     }
 }
 
@@ -255,7 +283,7 @@ impl Object {
 fn add_words(
     words: &mut Vec<Word>,
     page: u64,
-    contents: [&[u8]; 3],
+    contents: &[Vec<u8>; 3],
     known: &Known,
     moved: &[Moved],
 ) -> Option<bool> {
@@ -264,7 +292,8 @@ fn add_words(
         if known.left.contains(&offset) || known.others.contains(&offset) {
             continue;
         }
-        let [a, b, plain] = contents.map(|page| u64::from_ne_bytes(page.as_chunks().0[at]));
+        let [a, b, plain] =
+            contents.each_ref().map(|page| page.as_chunks().0[at]).map(u64::from_ne_bytes);
         if !known.relocated.contains(&offset) {
             (a == plain && b == plain).then_some(())?;
             continue;

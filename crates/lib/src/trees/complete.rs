@@ -124,20 +124,32 @@ fn directories(record: &Record) -> BTreeSet<PathBuf> {
 }
 
 /// Looks at all paths of a record, and adds their states. Each call waits for the file system.
-fn add_states(record: &mut Record) {
+pub(super) fn add_states(record: &mut Record) {
     let directories = directories(record);
-    let states = in_parallel(&record.paths, |path| state_of(path, &directories));
+    let all: Vec<&PathBuf> = directories.iter().collect();
+    let is_lost = in_parallel(&all, |it| it.metadata().is_err() && it.is_symlink());
+    let lost: Vec<&PathBuf> =
+        all.into_iter().zip(is_lost).filter_map(|(it, is_lost)| is_lost.then_some(it)).collect();
+    let states = in_parallel(&record.paths, |path| state_of(path, &directories, &lost));
     for (path, (kind, state)) in record.paths.iter_mut().zip(states) {
         (path.kind, path.state) = (kind, state);
     }
 }
 
-/// Returns the kind and the state of what is at a path of a record with these directories.
-fn state_of(recorded: &RecordedPath, directories: &BTreeSet<PathBuf>) -> (Kind, Option<PathState>) {
+/// Returns the kind and the state of what is at a path of a record with these directories. Those that are links and
+/// lead nowhere are `lost`: what is below one can appear anywhere.
+fn state_of(
+    recorded: &RecordedPath,
+    directories: &BTreeSet<PathBuf>,
+    lost: &[&PathBuf],
+) -> (Kind, Option<PathState>) {
     let path = Path::new(&recorded.path);
+    let is_absent = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
     let facts = match look::at(CWD, path, false) {
         Ok(facts) => facts,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return (Kind::Absent, None),
+        Err(error) if is_absent(&error) && !lost.iter().any(|it| path.starts_with(it)) => {
+            return (Kind::Absent, None);
+        }
         Err(_) => return (Kind::Other, None),
     };
     let kind = Kind::of(&facts);

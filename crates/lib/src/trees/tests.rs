@@ -13,6 +13,7 @@ use rustix::fs::CWD;
 
 use super::attend::COUNTS;
 use super::check::Paths;
+use super::complete::add_states;
 use super::copies::Making;
 use super::folder;
 use super::is_slow;
@@ -47,6 +48,20 @@ fn files_of_a_pack_without_room_for_them_are_not_begun() {
 fn results_count_as_long_as_they_are_renewed_for() {
     let longest = format!("#define LONGEST {}u\n", COUNTS.as_millis());
     assert!(include_str!("../../../audit/module/tree.c").contains(&longest), "{longest}");
+}
+
+#[test]
+fn what_is_below_a_link_that_leads_nowhere_is_not_missing_in_a_pack() {
+    let tree = tempfile::tempdir().unwrap();
+    let at = |name: &str| tree.path().join(name).to_str().unwrap().to_owned();
+    symlink("/nowhere/plugins", at("plugins")).unwrap();
+    let header =
+        Header { trees: vec![tree.path().to_str().unwrap().to_owned()], ..Header::default() };
+    let paths = ["plugins/x.so", "none/x.so"].map(|it| recorded(at(it), Kind::Absent, None));
+    let mut record = Record { header, watched: Vec::new(), paths: paths.to_vec() };
+    add_states(&mut record);
+    let kinds: Vec<Kind> = record.paths.iter().map(|it| it.kind).collect();
+    assert_eq!(kinds, [Kind::Other, Kind::Absent]);
 }
 
 #[test]

@@ -91,7 +91,11 @@ fn root(table: &Table<'_>, at: usize) -> Result<Root, TableError> {
     let path = table.path(at, 0, kind::PATH_ROOTS)?.to_owned();
     let (mtime, ctime) = table.times(at + 24)?;
     let (volume, ino) = (table.long(at + 8)?, table.long(at + 16)?);
-    let is_chosen = table.word(at + 4)? == CHOSEN;
+    let is_chosen = match table.word(at + 4)? {
+        0 => false,
+        CHOSEN => true,
+        _ => return Err(TableError::Damaged("a store of an unknown kind")),
+    };
     Ok(Root { path, is_chosen, fingerprint: Fingerprint { volume, ino, size: 0, mtime, ctime } })
 }
 
