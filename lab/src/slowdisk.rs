@@ -46,10 +46,12 @@ const RUN: &str = r#"
 format=$1 file=$2 above=$3
 shift 3
 device=$(losetup --direct-io=on --read-only -f --show "$file")
+trap 'losetup -d "$device"' EXIT
 # The kernel's read-ahead, in KiB.
 echo 128 >"/sys/block/${device##*/}/queue/read_ahead_kb"
 mount -t "$format" -o ro "$device" "$above"
 # A device in use is detached after its last use.
+trap - EXIT
 losetup -d "$device"
 mount --bind "$above/usr" /usr
 exec "$@"

@@ -703,12 +703,16 @@ follow_known (const char *path, int follows, struct entry *otherwise)
         return otherwise;
       if (!follows && *walk.rest == '\0')
         break;
-      const int done = is_below_a_base (walk.real) ? follow_last (&walk) : 1;
-      if (done < 0)
-        return otherwise;
+      if (!is_below_a_base (walk.real))
+        continue;
+      struct entry *at = find_plain (walk.real, 0, 's');
       /* What is not there is not below it either. */
-      if (done == 0)
-        break;
+      if (at != NULL && (LOAD (at->state) & 3) == TREE_ABSENT)
+        return at;
+      const char *leads = target_of (at);
+      if (leads != NULL ? !follow (&walk, leads, strlen (leads))
+                        : *walk.rest != '\0' && (at == NULL || (at->found.mode & 0170000) != 0040000))
+        return otherwise;
     }
   struct entry *real = find_plain (walk.real, 0, 's');
   return real != NULL ? real : otherwise;

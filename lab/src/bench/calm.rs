@@ -172,6 +172,9 @@ pub(super) fn measure(name: &str, variants: &[Variant], rounds: usize) -> Result
             Err(error) => println!("{name}, {}: left out: {error}", variant.name),
         }
     }
+    if able.is_empty() {
+        return Ok(Vec::new());
+    }
     let measured = bench::measure(&able, &options, &mut |_, _| ())?.variants;
     println!(
         "{name}\n  {:<32}{:>10}{:>44}",

@@ -124,6 +124,7 @@ fn measured(tools: &[Tool<'_>], rounds: usize) -> Result<Vec<Value>> {
     let all = bench::measure(&variants, &options, &mut |_, _| ())?.variants;
     let row = |(timed, tool): (&Timed, &Tool<'_>)| {
         let counted = tool.count()?;
+        ensure!(counted.files > 0, "{}: no file is listed; is it installed?", tool.name);
         let first = &all[0].runs;
         let of = |value: Of| spread(timed.runs.iter().map(|it| value(it) as f64 / 1e6));
         let ratio = |value: Of| {

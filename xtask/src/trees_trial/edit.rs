@@ -94,7 +94,7 @@ const SCRIPTS: [Script; 19] = [
     ("truncate", "f", r#"truncate -s $(($(stat -c %s "$1") * $PART / 100)) "$1""#),
     ("cp -p", "ff", r#"test "$1" -ef "$2" || cp -p "$1" "$2""#),
     ("sed -i s/a/b/", "f", r#"sed -i s/a/b/ "$1""#),
-    ("rename over another file", "Ff", r#"mv -f "$1" "$2""#),
+    ("rename over another file", "Ff", r#"test "$1" -ef "$2" || mv -f "$1" "$2""#),
 ];
 const CREATE: Script = ("create", "a", r#"cp "$TEXT" "$1""#);
 

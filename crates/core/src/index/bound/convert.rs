@@ -80,8 +80,7 @@ pub fn written(
     writer.finish()
 }
 
-/// Returns true for a machine whose module applies bindings (`apply_is_possible` of
-/// `audit/apply.c`).
+/// Returns true for a machine whose module applies bindings. The module itself does not ask for the machine.
 #[must_use]
 pub fn is_applied(ident: &Ident) -> bool {
     KnownMachine::of(ident).is_some_and(applies)
