@@ -108,7 +108,8 @@ impl Request {
     }
 }
 
-/// Starts another process that makes the index, or compares it with the files. Does nothing if a process is already at work on it.
+/// Starts another process that makes the index, or compares it with the files. Does nothing if a process is
+/// already at work on it.
 ///
 /// # Errors
 /// Returns an error if the cache cannot be written, or no process can be made.
