@@ -279,7 +279,8 @@ impl Starts<'_> {
         let folder = cache.join("pages");
         let is_made = || {
             let mut entries = folder.read_dir().into_iter().flatten().flatten();
-            entries.any(|entry| entry.path().extension().is_none())
+            // A temporary file begins with a dot.
+            entries.any(|entry| !entry.file_name().as_bytes().contains(&b'.'))
         };
         if !is_done_within(PATIENCE, is_made) {
             verdict.differences.push("no pages are made".to_owned());

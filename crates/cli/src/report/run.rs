@@ -12,6 +12,7 @@ use std::{fs, io};
 use anyhow::{Context, Result, bail};
 use becalm_host::trust::{self, Rule};
 use becalm_host::write::{WriteOptions, Writer};
+use becalm_lib::compare::comparison::Comparison;
 use becalm_lib::escape::shown_path;
 use becalm_lib::json;
 use becalm_lib::path::path_bytes;
@@ -23,6 +24,9 @@ use crate::exit_code::ExitStatus;
 use crate::report::args::ReportArgs;
 use crate::report::{html, survey};
 use crate::terminal::{self, Stdout};
+
+/// The size limit of a table of `lab compare`.
+const MAX_COMPARISON: u64 = 64 << 20;
 
 /// Makes the page.
 ///
@@ -53,8 +57,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<ExitStatus> {
         writable.map_err(io::Error::from).with_context(|| shown_path(output))?;
     }
     let report = report(&args.options(program)?)?;
-    let comparison = args.compare.as_deref().map(|it| json::read_file(it, "lab compare --json"));
-    let page = html::page(&report, comparison.transpose()?.as_ref())?;
+    let comparison = args.compare.as_deref().map(comparison).transpose()?;
+    let page = html::page(&report, comparison.as_ref())?;
     write(output, page.as_ref()).with_context(|| shown_path(output))?;
     let line = report.before.line().map_or_else(String::new, |line| line + "\n");
     done(args, &line, output)
@@ -109,4 +113,12 @@ fn umask() -> u32 {
     let mask = rustix::process::umask(Mode::empty());
     rustix::process::umask(mask);
     mask.bits()
+}
+
+/// Reads a `becalm/compare/1` object.
+fn comparison(path: &Path) -> Result<Comparison> {
+    if fs::metadata(path).with_context(|| shown_path(path))?.len() > MAX_COMPARISON {
+        bail!("{}: too large for a comparison", shown_path(path));
+    }
+    json::read_file(path, "lab compare --json")
 }

@@ -7,6 +7,7 @@ use anyhow::Result;
 use becalm_lib::ahead::warm::{Warmed, warm};
 use becalm_lib::escape::shown;
 use becalm_lib::words::counted;
+use bstr::ByteSlice;
 
 use crate::doctor::text::mib;
 use crate::exit_code::ExitStatus;
@@ -27,7 +28,7 @@ pub(crate) fn run(commands: &[OsString], as_json: bool) -> Result<ExitStatus> {
         }
         report.programs.iter().try_for_each(|program| match &program.problem {
             Some(problem) => {
-                terminal::note(program.path.as_ref(), problem);
+                terminal::note(program.path.as_ref(), &shown(problem.as_bytes().as_bstr()));
                 Ok(())
             }
             None => writeln!(out, "{}: {}", shown(program.path.as_ref()), text(program)),

@@ -1,8 +1,10 @@
 //! Makes the ready pages of a program, from two starts that end before any code of it runs.
 
+use std::ffi::OsStr;
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -93,9 +95,11 @@ fn command(indexed: &Indexed, longer: usize) -> Command {
 }
 
 /// Removes the files of earlier boots, and the oldest ones if there are many bytes.
-fn make_room(folder: &Path) {
+pub(super) fn make_room(folder: &Path) {
     let entries = folder.read_dir().into_iter().flatten().flatten().map(|it| it.path());
-    let files = entries.filter(|path| path.extension().is_none());
+    // Locks and lists have endings; a temporary file, of another becalm at work, begins with a dot.
+    let is_plain = |name: &OsStr| !name.as_bytes().contains(&b'.');
+    let files = entries.filter(|path| path.file_name().is_some_and(is_plain));
     let (usable, others): (Vec<_>, Vec<_>) = files.partition(|path| is_usable(path, false));
     let remove = |path: &Path| drop(cache_writer().remove(path));
     others.iter().for_each(|path| remove(path));
