@@ -170,7 +170,12 @@ impl Scene {
     pub(super) fn attach_to_another(&self, image: &Path, first: &str) -> Result<String> {
         let other = self.at("other");
         fs::write(&other, vec![0; 1 << 20])?;
-        succeed(Command::new("losetup").args([first, &text(&other)]))?;
+        // A device that was detached is free after its last use, which may be that of another process.
+        let mut attach = Command::new("losetup");
+        attach.args([first, &text(&other)]).stderr(Stdio::null());
+        let attach = RefCell::new(attach);
+        let is_attached = || attach.borrow_mut().status().is_ok_and(|status| status.success());
+        ensure!(is_done_within(Duration::from_secs(10), is_attached), "{first} stays in use");
         self.devices.borrow_mut().push(first.to_owned());
         self.attach(image, None)
     }
