@@ -130,17 +130,6 @@ impl KnownMachine {
     pub(crate) fn drops_addend_of_undefined(self) -> bool {
         self == Self::Riscv64
     }
-
-    /// `TLS_DTV_OFFSET`, which the loader subtracts from an offset in a TLS block.
-    #[must_use]
-    pub(crate) fn block_offset_bias(self) -> u64 {
-        match self {
-            // `__tls_get_addr` adds this number again.
-            Self::Ppc64le => 0x8000,
-            Self::Riscv64 => 0x800,
-            _ => 0,
-        }
-    }
 }
 
 /// The relocation types of a machine, the most frequent one first.

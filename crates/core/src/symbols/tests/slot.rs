@@ -1,5 +1,6 @@
 //! The value of every kind of relocation, which tests compare with the memory of started programs.
 
+use crate::symbols::machine::KnownMachine;
 use crate::symbols::{At, Binding, Bindings, Definer, RelocationKind, Word};
 
 /// The value that the loader stores in a slot, before load addresses are added.
@@ -44,6 +45,16 @@ pub enum Slot {
     Unchanged,
 }
 
+/// `TLS_DTV_OFFSET`, which the loader subtracts from an offset in a TLS block.
+fn block_offset_bias(machine: KnownMachine) -> u64 {
+    match machine {
+        // `__tls_get_addr` adds this number again.
+        KnownMachine::Ppc64le => 0x8000,
+        KnownMachine::Riscv64 => 0x800,
+        _ => 0,
+    }
+}
+
 impl Bindings {
     /// Returns the value that the loader stores for a binding of the object at `index`, or `None`
     /// if that object has no symbol tables.
@@ -69,7 +80,7 @@ impl Bindings {
             (Size(_), ..) => Slot::Constant(self.size_of(binding).wrapping_add_signed(addend)),
             (TlsModule, _, Some(object)) => Slot::TlsModule { object },
             (TlsBlockOffset, _, Some(_)) => {
-                Slot::Constant(address.wrapping_sub(machine.block_offset_bias()))
+                Slot::Constant(address.wrapping_sub(block_offset_bias(machine)))
             }
             (TlsOffset | TlsOffsetNegated, _, Some(object)) => {
                 let negated = kind == TlsOffsetNegated;
