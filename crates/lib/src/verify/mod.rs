@@ -39,9 +39,6 @@ use crate::words::words_of_chain;
 pub use self::index::{Damaged, Verified};
 pub use self::load::Loads;
 
-/// The number of files that are verified with one cached view of the directories they share.
-const IN_A_SESSION: usize = 64;
-
 /// The files to verify.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
@@ -139,17 +136,15 @@ struct FoundIndex {
 impl Verifier {
     fn all(&self, files: &[Target], progress: &dyn Progress) -> Report {
         let phase = progress.phase(files.len());
-        let some = |files: &[Target]| {
+        let part = |target: &Target| {
             let mut part = Part::default();
-            for target in files {
-                if let Err(error) = self.one(target, &mut part) {
-                    part.report.problems.push(Problem::new(target.shown.clone(), error));
-                }
-                phase(1);
+            if let Err(error) = self.one(target, &mut part) {
+                part.report.problems.push(Problem::new(target.shown.clone(), error));
             }
+            phase(1);
             part
         };
-        let parts: Vec<Part> = files.par_chunks(IN_A_SESSION).map(some).collect();
+        let parts: Vec<Part> = files.par_iter().map(part).collect();
         drop(phase);
         let mut all = Report::default();
         let mut indexes = Vec::new();
