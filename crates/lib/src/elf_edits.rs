@@ -18,15 +18,11 @@ use crate::progress::Progress;
 use crate::words::errno_words;
 use crate::writing::{Changed, Editor, edit};
 
-/// The changes of one object. They are made in the order of the fields.
+/// The changes of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Changes {
-    /// The operating system of the header (`EI_OSABI`).
-    pub os_abi: Option<u8>,
-    /// The interpreter.
-    pub interpreter: Option<BString>,
-    /// The soname; of a library only.
-    pub soname: Option<BString>,
+    /// The edits that do not depend on the object, in order. The soname is changed in a library only.
+    pub edits: Vec<Edit>,
     /// Keep only the directories of the run path that have a needed library.
     pub shrink_run_path: bool,
     /// A shrunk run path keeps directories that begin with one of these; if the list is empty, any.
@@ -39,16 +35,6 @@ pub struct Changes {
     pub added_run_path: Option<BString>,
     /// Write `DT_RPATH` instead of `DT_RUNPATH`.
     pub force_rpath: bool,
-    /// Edits of the needed strings.
-    pub needed: Vec<Edit>,
-    /// Search neither the loader's cache nor the system directories (`DF_1_NODEFLIB`).
-    pub no_default_libraries: bool,
-    /// Add `DT_DEBUG`.
-    pub debug_tag: bool,
-    /// Dynamic symbols whose version is removed.
-    pub cleared_versions: Vec<BString>,
-    /// Request an executable stack, or request none.
-    pub executable_stack: Option<bool>,
     /// Write the resolution note that `patchelf --build-resolution-cache` would write.
     pub resolution_note: bool,
 }
@@ -58,18 +44,17 @@ impl Changes {
     ///
     /// A note that the object has is removed if the changes may make its answers wrong.
     fn edits(&self, fs: &dyn FileSystem, view: &ObjectView) -> (Vec<Edit>, Vec<String>) {
-        let mut edits: Vec<Edit> = self.os_abi.map(Edit::OsAbi).into_iter().collect();
-        edits.extend(self.interpreter.clone().map(Edit::Interpreter));
-        let soname = self.soname.clone().filter(|_| view.ident.e_type == ET_DYN);
-        edits.extend(soname.map(Edit::Soname));
-        let search = self.search_edits(fs, view);
+        let mut edits = self.edits.clone();
+        edits.retain(|edit| match edit {
+            Edit::Soname(_) => view.ident.e_type == ET_DYN,
+            edit => !is_of_search(edit) || view.dynamic.is_some(),
+        });
+        let is_first =
+            |edit: &Edit| matches!(edit, Edit::OsAbi(_) | Edit::Interpreter(_) | Edit::Soname(_));
+        let at = edits.iter().take_while(|edit| is_first(edit)).count();
+        edits.splice(at..at, self.run_path_edit(fs, view));
         let mut after = view.clone();
-        search.iter().for_each(|edit| apply_to(&mut after, edit));
-        edits.extend(search);
-        edits.extend(self.no_default_libraries.then_some(Edit::NoDefaultLibraries));
-        edits.extend(self.debug_tag.then_some(Edit::DebugTag));
-        edits.extend(self.cleared_versions.iter().cloned().map(Edit::ClearSymbolVersion));
-        edits.extend(self.executable_stack.map(Edit::ExecutableStack));
+        edits.iter().filter(|edit| is_of_search(edit)).for_each(|edit| apply_to(&mut after, edit));
 
         let mut remarks = Vec::new();
         if self.resolution_note {
@@ -84,27 +69,21 @@ impl Changes {
         (edits, remarks)
     }
 
-    /// Returns the edits of the run path and the needed strings.
-    fn search_edits(&self, fs: &dyn FileSystem, view: &ObjectView) -> Vec<Edit> {
-        let mut edits = Vec::new();
-        if view.dynamic.is_none() {
-            return edits;
-        }
+    /// Returns the edit of the run path.
+    fn run_path_edit(&self, fs: &dyn FileSystem, view: &ObjectView) -> Option<Edit> {
         let changes_run_path = self.shrink_run_path
             || self.remove_run_path
             || self.run_path.is_some()
             || self.added_run_path.is_some()
             || self.force_rpath;
-        if changes_run_path {
-            let value = self.wanted_run_path(fs, view);
-            // A run path that is absent cannot be converted.
-            if value.is_some() || run_path(view).is_some() {
-                let kind = if self.force_rpath { RunPathKind::Rpath } else { RunPathKind::Runpath };
-                edits.push(Edit::RunPath { kind, value });
-            }
+        if view.dynamic.is_none() || !changes_run_path {
+            return None;
         }
-        edits.extend(self.needed.iter().cloned());
-        edits
+        let value = self.wanted_run_path(fs, view);
+        let kind = if self.force_rpath { RunPathKind::Rpath } else { RunPathKind::Runpath };
+        // A run path that is absent cannot be converted.
+        let is_there = value.is_some() || run_path(view).is_some();
+        is_there.then_some(Edit::RunPath { kind, value })
     }
 
     /// Returns the run path after the changes.
@@ -153,6 +132,12 @@ impl Changes {
         }
         kept.join(&b":"[..]).into()
     }
+}
+
+/// Returns true for an edit of the run path or the needed strings.
+fn is_of_search(edit: &Edit) -> bool {
+    use Edit::{AddNeeded, RemoveNeeded, ReplaceNeeded, RunPath};
+    matches!(edit, RunPath { .. } | ReplaceNeeded { .. } | AddNeeded(_) | RemoveNeeded(_))
 }
 
 /// Reads an object.

@@ -165,30 +165,28 @@ impl ElfArgs {
         let prefixes = one(&self.allowed_rpath_prefixes)?;
         let prefixes = prefixes.iter().flat_map(|list| list.split_str(":"));
         let added = all(&self.add_rpath)?;
-        let mut needed: Vec<Edit> =
-            all(&self.remove_needed)?.into_iter().map(Edit::RemoveNeeded).collect();
+        let os_abi = one(&self.set_os_abi)?.map(|name| os_abi::number(&name)).transpose()?;
+        let mut edits: Vec<Edit> = os_abi.map(Edit::OsAbi).into_iter().collect();
+        edits.extend(one(&self.set_interpreter)?.map(Edit::Interpreter));
+        edits.extend(one(&self.set_soname)?.map(Edit::Soname));
+        edits.extend(all(&self.remove_needed)?.into_iter().map(Edit::RemoveNeeded));
         let pair =
             |pair: &[BString]| Edit::ReplaceNeeded { from: pair[0].clone(), to: pair[1].clone() };
-        needed.extend(all(&self.replace_needed)?.chunks_exact(2).map(pair));
-        needed.extend(all(&self.add_needed)?.into_iter().map(Edit::AddNeeded));
+        edits.extend(all(&self.replace_needed)?.chunks_exact(2).map(pair));
+        edits.extend(all(&self.add_needed)?.into_iter().map(Edit::AddNeeded));
+        edits.extend(self.no_default_lib.then_some(Edit::NoDefaultLibraries));
+        edits.extend(self.add_debug_tag.then_some(Edit::DebugTag));
+        edits.extend(all(&self.clear_symbol_version)?.into_iter().map(Edit::ClearSymbolVersion));
+        let sets_stack = self.set_execstack || self.clear_execstack;
+        edits.extend(sets_stack.then_some(Edit::ExecutableStack(self.set_execstack)));
         Ok(Changes {
-            os_abi: one(&self.set_os_abi)?.map(|name| os_abi::number(&name)).transpose()?,
-            interpreter: one(&self.set_interpreter)?,
-            soname: one(&self.set_soname)?,
+            edits,
             shrink_run_path: self.shrink_rpath,
             allowed_prefixes: prefixes.map(BString::from).collect(),
             remove_run_path: self.remove_rpath,
             run_path: one(&self.set_rpath)?,
             added_run_path: (!added.is_empty()).then(|| bstr::join(":", added).into()),
             force_rpath: self.force_rpath,
-            needed,
-            no_default_libraries: self.no_default_lib,
-            debug_tag: self.add_debug_tag,
-            cleared_versions: all(&self.clear_symbol_version)?,
-            executable_stack: match (self.set_execstack, self.clear_execstack) {
-                (false, false) => None,
-                (set, _) => Some(set),
-            },
             resolution_note: self.build_resolution_cache,
         })
     }
