@@ -76,18 +76,12 @@ pub(crate) type Result<T, E = RewriteError> = std::result::Result<T, E>;
 pub struct Edited {
     /// The patch to write. `None` if the file needs no change.
     pub patch: Option<Patch>,
-    /// The warnings for the user.
-    pub warnings: Vec<Warning>,
+    /// A warning for the user.
+    pub warning: Option<&'static str>,
 }
 
-/// A warning about a finished edit.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum Warning {
-    /// The program header table had to move to the end.
-    #[error("the program header table had to move; strip will break the file")]
-    TableMoved,
-}
+/// The warning that the program header table had to move to the end.
+const TABLE_MOVED: &str = "the program header table had to move; strip will break the file";
 
 /// The state of a file, from its trailer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -278,11 +272,11 @@ fn edit_original(
     // An interrupted edit is written again even if its goal is the wanted one.
     let complete = history.is_none_or(|history| history.status == Status::Complete);
     if wanted == before && complete {
-        return Ok(Edited { patch: None, warnings: Vec::new() });
+        return Ok(Edited { patch: None, warning: None });
     }
     // The edits lead back to the original: the undo also removes the record.
     if let (true, Some(history)) = (wanted == Goal::default(), history) {
-        return Ok(Edited { patch: Some(history.undo()), warnings: Vec::new() });
+        return Ok(Edited { patch: Some(history.undo()), warning: None });
     }
     let append_at = match history {
         // The old record stays until the new one is complete.
@@ -291,9 +285,9 @@ fn edit_original(
     };
     let content = assemble::assemble(&image, &wanted, append_at)?;
     invariants::check(&image, &content, &wanted)?;
-    let warnings = content.table_moves.then_some(Warning::TableMoved).into_iter().collect();
+    let warning = content.table_moves.then_some(TABLE_MOVED);
     let patch = record::finish(content, &wanted, &image, history, data.length()?)?;
-    Ok(Edited { patch: Some(patch), warnings })
+    Ok(Edited { patch: Some(patch), warning })
 }
 
 /// Reads the state of a file.

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use becalm_core::elf;
-use becalm_rewrite::{RewriteError, State, Warning, edit, state, undo};
+use becalm_rewrite::{RewriteError, State, edit, state, undo};
 use object::elf::{FileHeader32, FileHeader64, PT_DYNAMIC, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, pod};
@@ -22,8 +22,8 @@ pub(super) struct Done {
 
 /// Returns the edited image, or the reason why there is no correct one.
 pub(super) fn edited(original: &[u8], kind: &Kind) -> Result<Done, What> {
-    let (patch, warnings) = match edit(original, &kind.edits) {
-        Ok(edited) => (edited.patch, edited.warnings),
+    let (patch, warning) = match edit(original, &kind.edits) {
+        Ok(edited) => (edited.patch, edited.warning),
         Err(RewriteError::Invariant(rule)) => return Err(wrong("invariant", rule)),
         Err(error) => return Err(("refused", variant(&error))),
     };
@@ -47,7 +47,7 @@ pub(super) fn edited(original: &[u8], kind: &Kind) -> Result<Done, What> {
         return Err(wrong("undo", "not byte for byte"));
     }
     same_memory(original, image, patch.writes.len())?;
-    let table_moved = warnings.contains(&Warning::TableMoved);
+    let table_moved = warning.is_some();
     Ok(Done { image: image.to_vec(), table_moved })
 }
 
