@@ -460,63 +460,35 @@ binds (const elf_word *args)
     paths_written (AT_FDCWD, path, 0);
 }
 
-/* Returns the effect of syscall(), by number; its arguments are one position later. */
-static unsigned
-call_of_number (elf_word number)
-{
-  switch (number)
-    {
+/* The effects of syscall(), by number; its arguments are one position later. */
+static const uint16_t effects[] = {
 # ifdef NR_open
-    case NR_open: return OPEN;
-    case NR_stat: return STAT;
-    case NR_lstat: return LSTAT;
-    case NR_fstat: return FSTAT;
-    case NR_access: return ACCESS;
-    case NR_rename: return RENAMES;
-    case NR_mkdir: return MAKES_DIRECTORY;
-    case NR_rmdir: case NR_mknod: case NR_unlink: return WRITES;
-    case NR_creat: return CREATES;
-    case NR_fork: case NR_vfork: return FORKS;
-    case NR_chmod: case NR_chown: case NR_lchown: case NR_utime:
-    case NR_utimes:
-      return FORGETS;
-    case NR_futimesat: return FORGETS | AT (1);
-    case NR_link: case NR_symlink: return WRITES | PATH (1);
-    case NR_readlink: return READ_LINK;
+  [NR_open] = OPEN, [NR_stat] = STAT, [NR_lstat] = LSTAT, [NR_fstat] = FSTAT, [NR_access] = ACCESS,
+  [NR_readlink] = READ_LINK, [NR_creat] = CREATES, [NR_mkdir] = MAKES_DIRECTORY, [NR_rmdir] = WRITES,
+  [NR_mknod] = WRITES, [NR_unlink] = WRITES, [NR_link] = WRITES | PATH (1), [NR_symlink] = WRITES | PATH (1),
+  [NR_rename] = RENAMES, [NR_fork] = FORKS, [NR_vfork] = FORKS, [NR_chmod] = FORGETS, [NR_chown] = FORGETS,
+  [NR_lchown] = FORGETS, [NR_utime] = FORGETS, [NR_utimes] = FORGETS, [NR_futimesat] = FORGETS | AT (1),
 # endif
-    case NR_setuid: case NR_setgid: case NR_setreuid: case NR_setregid: case NR_setresuid:
-    case NR_setresgid: case NR_setgroups: case NR_setfsuid: case NR_setfsgid: case NR_capset:
-      return IDENTITY;
-    case NR_openat: return OPEN | AT (1);
-    case NR_openat2: return KERNEL_OPEN_HOW | AT (1);
-    case NR_newfstatat: return STAT | AT (1);
-    case NR_statx: return STATX | AT (1);
-    case NR_faccessat: return ACCESS | PATH (1); /* Without flags. */
-    case NR_faccessat2: return ACCESS | AT (1);
-    case NR_readlinkat: return READ_LINK | AT (1);
-    case NR_mkdirat: case NR_mknodat: case NR_unlinkat: return WRITES | AT (1);
-    case NR_symlinkat: return WRITES | AT (2);
-    case NR_linkat: return WRITES | AT (3);
-    case NR_renameat: case NR_renameat2: return RENAMES | AT (1);
-    case NR_fchmodat: case NR_fchmodat2: case NR_fchownat: case NR_utimensat:
-      return FORGETS | AT (1);
-    case NR_wait4: case NR_waitid: case NR_setxattr: case NR_lsetxattr: case NR_removexattr:
-    case NR_lremovexattr:
-      return FORGETS;
-    case NR_fchmod: case NR_fchown: case NR_fsetxattr: case NR_fremovexattr: return CHANGES_FILE;
-    case NR_flock: return USES_FILE;
-    case NR_fcntl: return FILE_CONTROL;
-    case NR_execve: return EXECUTES;
-    case NR_clone: return CLONE;
-    case NR_clone3: return KERNEL_CLONE3;
-    case NR_prctl: return CONTROL;
-    case NR_chroot: case NR_pivot_root: case NR_mount: case NR_umount2: case NR_unshare:
-    case NR_setns: case NR_seccomp: case NR_open_tree: case NR_move_mount: case NR_fsmount:
-    case NR_mount_setattr:
-      return MOVES;
-    default: return NOTHING;
-    }
-}
+  [NR_openat] = OPEN | AT (1), [NR_openat2] = KERNEL_OPEN_HOW | AT (1), [NR_newfstatat] = STAT | AT (1),
+  [NR_statx] = STATX | AT (1), [NR_faccessat2] = ACCESS | AT (1), [NR_readlinkat] = READ_LINK | AT (1),
+  /* Without flags. */
+  [NR_faccessat] = ACCESS | PATH (1),
+  [NR_mkdirat] = WRITES | AT (1), [NR_mknodat] = WRITES | AT (1), [NR_unlinkat] = WRITES | AT (1),
+  [NR_symlinkat] = WRITES | AT (2), [NR_linkat] = WRITES | AT (3), [NR_renameat] = RENAMES | AT (1),
+  [NR_renameat2] = RENAMES | AT (1),
+  [NR_fchmodat] = FORGETS | AT (1), [NR_fchmodat2] = FORGETS | AT (1), [NR_fchownat] = FORGETS | AT (1),
+  [NR_utimensat] = FORGETS | AT (1), [NR_wait4] = FORGETS, [NR_waitid] = FORGETS, [NR_setxattr] = FORGETS,
+  [NR_lsetxattr] = FORGETS, [NR_removexattr] = FORGETS, [NR_lremovexattr] = FORGETS,
+  [NR_fchmod] = CHANGES_FILE, [NR_fchown] = CHANGES_FILE, [NR_fsetxattr] = CHANGES_FILE,
+  [NR_fremovexattr] = CHANGES_FILE, [NR_flock] = USES_FILE, [NR_fcntl] = FILE_CONTROL,
+  [NR_execve] = EXECUTES, [NR_clone] = CLONE, [NR_clone3] = KERNEL_CLONE3, [NR_prctl] = CONTROL,
+  [NR_setuid] = IDENTITY, [NR_setgid] = IDENTITY, [NR_setreuid] = IDENTITY, [NR_setregid] = IDENTITY,
+  [NR_setresuid] = IDENTITY, [NR_setresgid] = IDENTITY, [NR_setgroups] = IDENTITY, [NR_setfsuid] = IDENTITY,
+  [NR_setfsgid] = IDENTITY, [NR_capset] = IDENTITY,
+  [NR_chroot] = MOVES, [NR_pivot_root] = MOVES, [NR_mount] = MOVES, [NR_umount2] = MOVES, [NR_unshare] = MOVES,
+  [NR_setns] = MOVES, [NR_seccomp] = MOVES, [NR_open_tree] = MOVES, [NR_move_mount] = MOVES, [NR_fsmount] = MOVES,
+  [NR_mount_setattr] = MOVES,
+};
 
 /* openat2: path, struct open_how of three numbers, its size. */
 static enum outcome
@@ -675,7 +647,9 @@ __attribute__ ((used, visibility ("hidden"))) elf_word
 becalm_stub_called (unsigned call, elf_word *args)
 {
   const int is_by_number = calls[call].does == SYSTEM_CALL;
-  const unsigned does = is_by_number ? call_of_number (args[0]) : calls[call].does;
+  unsigned does = calls[call].does;
+  if (is_by_number)
+    does = args[0] < sizeof effects / sizeof *effects ? effects[args[0]] : NOTHING;
   const enum outcome outcome = does == NOTHING ? PASSES : perform (does, args, args + is_by_number);
   const elf_word to[] = { [PASSES] = functions[call], [ANSWERED] = 0, [DUPLICATES] = duplicate,
                           [READS_DIRECTORY] = read_directory, [READS_FILE] = read_file };
