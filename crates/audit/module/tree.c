@@ -512,29 +512,33 @@ file_of (const struct entry *entry)
   return (entry->found.mode & 0170000) == 0120000 ? &entry->followed : &entry->found;
 }
 
+/* Copies what an entry has, of a link with FOLLOW what it leads to. Returns its state, 0 if it has none or is being
+   written. */
+static uint64_t
+copy_entry (const struct entry *entry, int follow, struct statx *found)
+{
+  const uint64_t state = entry != NULL ? LOAD (entry->state) : 0;
+  if (state == 0)
+    return 0;
+  memcpy (found, follow ? file_of (entry) : &entry->found, sizeof *found);
+  __atomic_thread_fence (__ATOMIC_ACQUIRE);
+  return LOAD (entry->state) == state ? state : 0;
+}
+
 /* Reads an entry, without the events. Returns TREE_UNKNOWN if it does not count, or is being written. */
 static enum tree_answer
 peek (const struct entry *entry, int follow, struct statx *found)
 {
-  uint64_t state = entry != NULL ? LOAD (entry->state) : 0;
-  enum tree_answer kind = state & 3;
-  if (kind == TREE_UNKNOWN)
+  const uint64_t state = copy_entry (entry, follow, found);
+  const enum tree_answer kind = state & 3;
+  /* The link leads nowhere, or was not followed. */
+  if (kind == TREE_UNKNOWN || (kind != TREE_ABSENT && found->mode == 0))
     return TREE_UNKNOWN;
-  if (kind != TREE_ABSENT)
-    {
-      memcpy (found, follow ? file_of (entry) : &entry->found, sizeof *found);
-      /* The link leads nowhere, or was not followed. */
-      if (found->mode == 0)
-        return TREE_UNKNOWN;
-    }
   const uint64_t found_at = state >> 2, time = found_at != ALWAYS ? clock_now () : ALWAYS;
   /* The clock is coarse, and another one in another namespace. */
   const uint64_t step = 20;
   const int is_late = time > found_at + LONGEST || time + step < found_at;
-  if (time == 0 || found_at < since || is_late)
-    return TREE_UNKNOWN;
-  __atomic_thread_fence (__ATOMIC_ACQUIRE);
-  return LOAD (entry->state) == state ? kind : TREE_UNKNOWN;
+  return time == 0 || found_at < since || is_late ? TREE_UNKNOWN : kind;
 }
 
 static struct entry *find_real (const char *path, int follows);
@@ -887,17 +891,10 @@ read_original (const struct entry *entry, struct statx *found)
 {
   /* The entry may be being written, which takes no time. */
   const unsigned patience = 1000;
-  for (unsigned i = 0; i < patience; i++)
-    {
-      uint64_t state = LOAD (entry->state);
-      if ((state & 3) == TREE_UNKNOWN)
-        continue;
-      memcpy (found, file_of (entry), sizeof *found);
-      __atomic_thread_fence (__ATOMIC_ACQUIRE);
-      if (LOAD (entry->state) == state)
-        return (state & 3) == TREE_COPIED;
-    }
-  return 0;
+  uint64_t state = 0;
+  for (unsigned i = 0; i < patience && state == 0; i++)
+    state = copy_entry (entry, 1, found);
+  return (state & 3) == TREE_COPIED;
 }
 
 /* Returns the entry of which a descriptor is open for the copy. */
