@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, openat, statx};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::path::Arg;
 use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::os_fs::proc_path;
 
@@ -31,8 +32,8 @@ const MOVED: WatchFlags = WatchFlags::DELETE_SELF.union(WatchFlags::MOVE_SELF);
 /// The result of `statx`, as the kernel writes it.
 pub type Facts = rustix::fs::Statx;
 
-/// The size, inode and times by which a file counts as unchanged (`docs/identity.md`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// The inode, size and times by which a file counts as unchanged (`docs/identity.md`). In JSON it is a list of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 pub struct Identity {
     /// The inode.
     pub inode: u64,
@@ -54,6 +55,18 @@ impl Identity {
             modified: (facts.stx_mtime.tv_sec, facts.stx_mtime.tv_nsec),
             changed: (facts.stx_ctime.tv_sec, facts.stx_ctime.tv_nsec),
         }
+    }
+
+    /// Returns the identity of a regular file; `None` for anything else.
+    #[must_use]
+    pub fn of_regular(facts: &Facts) -> Option<Self> {
+        (kind(facts) == FILE).then(|| Self::of(facts))
+    }
+}
+
+impl Serialize for Identity {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        (self.inode, self.size, self.modified, self.changed).serialize(to)
     }
 }
 

@@ -131,9 +131,10 @@ impl<'a> Paths<'a> {
             let is_directory = recorded.kind == Kind::Directory;
             let own = if is_directory { paths.directory(path, trees) } else { None };
             let parent = paths.directory(Path::new(parent), trees);
-            let copy = recorded.copy.as_ref().and_then(|copy| {
-                Some((c_path(&copies::path(folder, &copy.name))?, copy.identity()))
-            });
+            let copy = recorded
+                .copy
+                .as_ref()
+                .and_then(|copy| Some((c_path(&copies::path(folder, &copy.name))?, copy.of)));
             let name = CString::new(name).unwrap_or_default();
             paths.known.push(Known { name, copy, place: None, parent, own });
         }
@@ -342,8 +343,7 @@ impl Look<'_> {
         let Known { name, copy, .. } = &self.paths.known[at];
         let (copy, identity) = copy.as_ref()?;
         let is_same = |facts: &Facts| {
-            Identity::of(facts) == *identity
-                && look::kind(facts) == look::FILE
+            Identity::of_regular(facts) == Some(*identity)
                 && self.paths.timed.contains(&look::device(facts))
         };
         is_same(facts).then_some(())?;

@@ -50,7 +50,7 @@ fn add_copies(record: &mut Record, folder: &Path, seen: Instant) {
     // That a program reads a file may not be known yet.
     learn::copy_wanted(record, folder, (&identities, seen), Making::of_pack, |_, _| true);
     for (path, identity) in record.paths.iter_mut().zip(identities) {
-        let is_same = |copy: &Copied| identity.is_none_or(|it| it == copy.identity());
+        let is_same = |copy: &Copied| identity.is_none_or(|it| it == copy.of);
         path.copy = path.copy.take().filter(is_same).filter(|_| !path.is_privileged());
     }
 }

@@ -108,8 +108,7 @@ impl Making {
             let file = look::open(CWD, original).ok()?;
             let is_same = || {
                 let facts = look::open_file(file.as_fd()).ok()?;
-                (Identity::of(&facts) == *identity && look::kind(&facts) == look::FILE)
-                    .then_some(())
+                (Identity::of_regular(&facts) == Some(*identity)).then_some(())
             };
             is_same()?;
             let mut from = File::from(file.try_clone().ok()?).take(identity.size + 1);

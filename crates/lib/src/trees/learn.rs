@@ -154,8 +154,7 @@ fn seen(recorded: &RecordedPath, found: &Found) -> (Kind, Option<String>, Option
     let now = || (target_of(path), look::at(CWD, path, true).ok());
     let (target, end) =
         if is_link(&facts) { link.unwrap_or_else(now) } else { (None, Some(facts)) };
-    let file = end.filter(|it| look::kind(it) == look::FILE);
-    (Kind::of(&facts), target, file.map(|it| Identity::of(&it)))
+    (Kind::of(&facts), target, end.and_then(|it| Identity::of_regular(&it)))
 }
 
 fn is_link(facts: &Facts) -> bool {
@@ -210,9 +209,10 @@ pub(super) fn copy_wanted(
     for (at, (path, identity)) in record.paths.iter().zip(identities).enumerate() {
         let is_copyable = |it: &Identity| !path.kept && is_wanted(path, it);
         let Some(identity) = identity.filter(is_copyable) else { continue };
-        let is_copied = path.copy.as_ref().is_some_and(|copy| {
-            copy.identity() == identity && copies::path(folder, &copy.name).exists()
-        });
+        let is_copied = path
+            .copy
+            .as_ref()
+            .is_some_and(|copy| copy.of == identity && copies::path(folder, &copy.name).exists());
         if !is_copied && timed.iter().any(|tree| Path::new(&path.path).starts_with(tree)) {
             wanted.push((at, identity));
         }
@@ -229,7 +229,7 @@ pub(super) fn copy_wanted(
 fn make(record: &mut Record, mut making: Making, wanted: Vec<(usize, Identity)>) -> bool {
     let made = wanted.into_iter().filter_map(|(at, identity)| {
         let name = making.copy(Path::new(&record.paths[at].path), &identity)?;
-        Some((at, Copied::new(name, identity)))
+        Some((at, Copied { name, of: identity, loads: None }))
     });
     let made: Vec<_> = made.collect();
     let is_finished = making.finish();

@@ -303,7 +303,7 @@ impl Content<'_> {
                 }
                 continue;
             };
-            let identity = copy.identity();
+            let identity = copy.of;
             let Ok(mut file) = File::open(copies::path(self.folder, &copy.name)) else { continue };
             if file.metadata()?.len() != identity.size {
                 continue;
@@ -326,7 +326,7 @@ impl Content<'_> {
         tool.args(["-root-mode", "755"]).arg(&image);
         // No time in the image is later than that of the newest file: it makes the directories on the way to files.
         let paths = self.records.values().flat_map(|record| &record.paths);
-        let times = paths.filter_map(|it| Some(it.copy.as_ref()?.identity().modified.0.max(0)));
+        let times = paths.filter_map(|it| Some(it.copy.as_ref()?.of.modified.0.max(0)));
         tool.env("SOURCE_DATE_EPOCH", times.max().unwrap_or(0).to_string());
         tool.stdin(Stdio::piped()).stdout(Stdio::null());
         let missing = |error: io::Error| match error.kind() {

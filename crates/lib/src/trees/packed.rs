@@ -27,7 +27,7 @@ use crate::index::places::{cache_writer as writer, is_noexec};
 use crate::records::Place;
 use crate::trees::check::Paths;
 use crate::trees::packed_index::{self, Places, Written};
-use crate::trees::record::{self, Copied, Header, IdentityNumbers, Kind, Record, RecordedPath};
+use crate::trees::record::{self, Copied, Header, Kind, Record, RecordedPath};
 use crate::trees::{complete, copies, folder, in_parallel, kind_of, times_count};
 
 /// The folder of the packs that were unpacked.
@@ -155,7 +155,7 @@ impl Pack {
     /// generation is as it was.
     #[must_use]
     pub fn of_start(self, command: &Path) -> Self {
-        let is_same = |(path, of): (String, IdentityNumbers)| {
+        let is_same = |(path, of): (String, Identity)| {
             generation(Path::new(&path)).is_ok_and(|now| now == of)
         };
         let generation = || Header::at(&self.place_here(command)?)?.generation;
@@ -165,9 +165,8 @@ impl Pack {
 }
 
 /// Returns the identity of a tree's file of generation.
-pub(super) fn generation(path: &Path) -> io::Result<IdentityNumbers> {
-    let Identity { inode, size, modified, changed } = Identity::of(&look::at(CWD, path, true)?);
-    Ok((inode, size, modified, changed))
+pub(super) fn generation(path: &Path) -> io::Result<Identity> {
+    Ok(Identity::of(&look::at(CWD, path, true)?))
 }
 
 /// Writes the records, indexes and directories of a pack, unless they are there.
@@ -348,10 +347,12 @@ fn publish(record: &Record, table: &Table, folder: &Path, pack: &Path) -> Vec<Ow
             None if path.kind == Kind::Absent => Found::Absent,
             None => continue,
             Some(state) => {
-                let is_same = |copy: &&Copied| state.identity() == Some(copy.identity());
-                let copy = path.copy.as_ref().filter(is_same).and_then(|copy| {
-                    copies::whole(copies::path(folder, &copy.name), &copy.identity())
-                });
+                let is_same = |copy: &&Copied| state.identity() == Some(copy.of);
+                let copy = path
+                    .copy
+                    .as_ref()
+                    .filter(is_same)
+                    .and_then(|copy| copies::whole(copies::path(folder, &copy.name), &copy.of));
                 let followed = state.followed.as_ref().map(&facts);
                 Found::There { facts: facts(&state.found), followed, copy }
             }
@@ -368,7 +369,7 @@ pub(super) fn is_unchanged(pack: Pack, folder: &Path, command: &Path, changes: &
     if !record.header.trees.iter().all(|tree| times_count(Path::new(tree))) {
         return false;
     }
-    let files = record.paths.iter().filter_map(|it| Some((it, it.copy.as_ref()?.identity())));
+    let files = record.paths.iter().filter_map(|it| Some((it, it.copy.as_ref()?.of)));
     let files: Vec<_> = files.collect();
     let above = |path: &Path| path.parent().map(Path::to_owned);
     let parents: BTreeSet<_> =
@@ -398,6 +399,5 @@ fn is_there(path: &Path, identity: &Identity, changes: &Changes) -> Option<()> {
         changes.watch(look::open(CWD, path).ok()?.as_fd()).ok()?;
         facts = look::at(CWD, path, true).ok()?;
     }
-    let is_file = look::kind(&facts) == look::FILE;
-    (is_file && Identity::of(&facts) == *identity).then_some(())
+    (Identity::of_regular(&facts) == Some(*identity)).then_some(())
 }

@@ -31,9 +31,6 @@ const ENOUGH: u32 = 3;
 /// Starts that did not use a path after which it is forgotten.
 const UNUSED: u32 = 16;
 
-/// Inode, size, and seconds and nanoseconds of mtime and ctime of a file.
-pub type IdentityNumbers = (u64, u64, (i64, u32), (i64, u32));
-
 /// The first line of a record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Header {
@@ -62,7 +59,7 @@ pub struct Header {
     pub seen: Vec<String>,
     /// In a pack: a file that changes whenever the tree does, and its identity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub generation: Option<(String, IdentityNumbers)>,
+    pub generation: Option<(String, Identity)>,
 }
 
 /// The kind of what was found at a path.
@@ -110,7 +107,7 @@ pub struct Copied {
     /// The name in the folder of copies.
     pub name: String,
     /// The identity of the file that was copied.
-    pub of: IdentityNumbers,
+    pub of: Identity,
     /// True if the loader may map the copy instead of the file; not yet known without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loads: Option<bool>,
@@ -169,8 +166,7 @@ pub struct PathState {
 impl PathState {
     /// Returns the identity of the regular file that the path leads to.
     pub(super) fn identity(&self) -> Option<Identity> {
-        let facts = self.facts();
-        (look::kind(&facts) == look::FILE).then(|| Identity::of(&facts))
+        Identity::of_regular(&self.facts())
     }
 
     fn facts(&self) -> Facts {
@@ -207,17 +203,6 @@ impl RecordedPath {
     pub(super) fn is_privileged(&self) -> bool {
         let mode = self.state.as_ref().map_or(0, |it| it.facts().stx_mode.into());
         self.is_executable() && gives_privileges(Path::new(&self.path), mode)
-    }
-}
-
-impl Copied {
-    pub(super) fn new(name: String, of: Identity) -> Self {
-        Self { name, of: (of.inode, of.size, of.modified, of.changed), loads: None }
-    }
-
-    pub(super) fn identity(&self) -> Identity {
-        let (inode, size, modified, changed) = self.of;
-        Identity { inode, size, modified, changed }
     }
 }
 

@@ -69,7 +69,7 @@ fn the_page_of_the_format_of_a_pack_has_its_files_and_fields() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/network-file-systems.md");
     let page = fs::read_to_string(page).unwrap();
     let page = page.split("## The format of a pack").nth(1).unwrap().split("\n## ").next().unwrap();
-    let identity = (1, 1, (1, 1), (1, 1));
+    let identity = Identity::of(&look::at(CWD, c"/", true).unwrap());
     let header = Header {
         programs: vec![String::new()],
         seen: vec![String::new()],

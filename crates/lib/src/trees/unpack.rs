@@ -133,7 +133,7 @@ fn merged(mut record: Record, other: &Record) -> Record {
 /// files that are new, and their bytes; `None` if there is no room, so that a later start tries again.
 fn copy(source: &mut Source, record: &mut Record, folder: &Path) -> Option<(u64, u64)> {
     let mut making = Making::of_pack(folder)?;
-    let of = |path: &RecordedPath| path.copy.as_ref().map(Copied::identity);
+    let of = |path: &RecordedPath| Some(path.copy.as_ref()?.of);
     let alone: FxHashSet<&str> = links_alone(record).collect();
     let is_whole = |it: &&RecordedPath| it.kind != Kind::Link || alone.contains(it.path.as_str());
     let files = record.paths.iter().filter(is_whole);
@@ -145,7 +145,7 @@ fn copy(source: &mut Source, record: &mut Record, folder: &Path) -> Option<(u64,
         record.paths.iter_mut().partition(|it| it.kind == Kind::Link);
     for path in others.into_iter().chain(links).filter(|it| it.copy.is_some()) {
         let Some(copied) = &path.copy else { continue };
-        let identity = copied.identity();
+        let identity = copied.of;
         if let Some(copy) = linked.get(&copied.of).filter(|_| path.kind == Kind::Link) {
             path.copy = Some(Copied::clone(copy));
             continue;
@@ -162,7 +162,7 @@ fn copy(source: &mut Source, record: &mut Record, folder: &Path) -> Option<(u64,
             (files, bytes) = (files + 1, bytes + identity.size);
         }
         // The name says for which file the copy is, whatever the pack calls it.
-        path.copy = made.flatten().map(|name| Copied::new(name, identity));
+        path.copy = made.flatten().map(|name| Copied { name, of: identity, loads: None });
         linked.extend(path.copy.clone().map(|copy| (copy.of, copy)));
     }
     (making.finish() && is_whole).then_some(())?;
