@@ -15,8 +15,6 @@ use crate::trees::is_slow;
 pub(crate) const VARIABLE: &str = "BECALM_CACHE";
 /// The variable with a folder in memory, which ends with the session.
 pub(super) const SESSION: &str = "XDG_RUNTIME_DIR";
-/// The ending of the name of the empty file that says that a pack was unpacked.
-pub(super) const UNPACKED: &str = "pack";
 /// Bytes that must be free where a folder is made.
 const ROOM: u64 = 512 << 20;
 

@@ -5,12 +5,10 @@ use std::{fs, io};
 
 use serde::Serialize;
 
-use crate::index::places::files_ending;
 use crate::json::lossy_os;
 use crate::trees::counts::{self, Counts};
-use crate::trees::folder::{self, UNPACKED};
 use crate::trees::record::{Record, places};
-use crate::trees::{copies, packed, times_count};
+use crate::trees::{copies, folder, packed, times_count};
 
 /// The folder of what starts look up on network file systems.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -72,8 +70,7 @@ pub fn clear(folder: &Path) -> io::Result<()> {
         place.0
     });
     let counts = Some(folder.join(counts::FILE)).filter(|path| path.exists());
-    let files = records.chain(files_ending(folder, UNPACKED)).chain(counts);
-    let removed: Vec<_> = files.map(fs::remove_file).collect();
+    let removed: Vec<_> = records.chain(counts).map(fs::remove_file).collect();
     let folders = [folder::clear(&copies::path(folder, "")), packed::clear(folder)];
     removed.into_iter().chain(folders).collect()
 }

@@ -1,27 +1,25 @@
 //! Packs on a machine that starts with them: they are unpacked into its folder of records and copies once.
 
-use std::hash::{Hash, Hasher};
+use std::hash::BuildHasher;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow, bail};
 use becalm_host::tree::table::MOST_BASES;
 use becalm_host::trust;
-use rustc_hash::{FxHashMap, FxHashSet, FxHasher};
+use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use crate::index::places::{self, cache_writer as writer};
 use crate::records::Lock;
 use crate::trees::copies::Making;
-use crate::trees::folder::{self, UNPACKED};
 use crate::trees::pack::{INDEXES, PackReport, RECORDS, links_alone, no_folder};
 use crate::trees::packed::{self, Check, Pack};
 use crate::trees::record::{Adding, Copied, Kind, MOST_BYTES, Record, RecordedPath, place};
 use crate::trees::source::{Source, not_a_pack, of_file};
 use crate::trees::started::MOST_PROGRAMS;
 use crate::trees::state::TreeRecordState;
-use crate::trees::{door, learn, packed_index};
+use crate::trees::{door, folder, learn, packed_index};
 
 /// Maximum length of the table of an index.
 const MOST_OF_INDEX: u64 = 256 << 20;
@@ -36,11 +34,6 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Returns an error if the file is no pack, or cannot be read.
 pub fn unpack(pack: &Path) -> Result<PackReport> {
     unpack_as(Pack { hash: hash(pack)?, check: Check::Start }, pack)
-}
-
-/// Returns the path of the empty file that says that a pack was unpacked.
-fn mark(folder: &Path, pack: &Path, hash: u64) -> PathBuf {
-    folder.join(places::cached_name(pack, hash, UNPACKED))
 }
 
 fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport> {
@@ -81,7 +74,6 @@ fn unpack_as(unpacked: Pack, pack: &Path) -> Result<PackReport> {
     let indexes = indexes(&mut source, &told);
     report.indexes = indexes.len() as u64;
     packed::write(unpacked, &folder, &told, indexes).map_err(of_file(&folder))?;
-    drop(writer().replace(&mark(&folder, pack, unpacked.hash), b"", 0o600));
     Ok(report)
 }
 
@@ -99,10 +91,8 @@ fn indexes(source: &mut Source, records: &[Record]) -> Vec<packed_index::Written
 /// Returns a hash of the identity of a pack's file.
 fn hash(pack: &Path) -> Result<u64> {
     let facts = pack.metadata().map_err(of_file(pack))?;
-    let mut hasher = FxHasher::default();
     let times = (facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec());
-    (facts.ino(), facts.size(), times).hash(&mut hasher);
-    Ok(hasher.finish())
+    Ok(FxBuildHasher.hash_one((facts.ino(), facts.size(), times)))
 }
 
 /// Returns a record with what another one has besides.
@@ -179,11 +169,9 @@ pub fn ensure(pack: &Path, check: Check) -> Result<Pack> {
         bail!("user {} gets no answers: other users may have this number", trust::user());
     }
     let folder = folder::made().ok_or_else(no_folder)?;
-    let hash = hash(pack)?;
-    let unpacked = Pack { hash, check };
-    let mark = mark(&folder, pack, hash);
-    let lock = mark.with_extension(format!("{UNPACKED}-lock"));
-    let is_done = || trust::open(&mark).is_ok() && unpacked.is_in(&folder);
+    let unpacked = Pack { hash: hash(pack)?, check };
+    let lock = folder.join(format!("{:016x}.pack-lock", unpacked.hash));
+    let is_done = || unpacked.is_in(&folder);
     let began = Instant::now();
     while !is_done() {
         if let Some(_held) = Lock::take(lock.clone()).map_err(|_| no_folder())? {
