@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code, reason = "memory that two processes share")]
 
-use std::ffi::CString;
+use std::ffi::CStr;
 use std::io;
 use std::mem::{offset_of, size_of};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -72,23 +72,17 @@ const _: () = assert!(size_of::<Header>() == 4256 && size_of::<Entry>() == 576);
 
 /// A path to be put into a table.
 #[derive(Clone, Debug)]
-pub struct NewEntry {
+pub struct NewEntry<'a> {
     /// The path.
-    pub path: CString,
+    pub path: &'a str,
     /// The path of its copy.
-    pub copy: Option<CString>,
+    pub copy: Option<&'a CStr>,
     /// The target of a symbolic link.
-    pub target: Option<CString>,
+    pub target: Option<&'a str>,
     /// True if it is known that the program maps it.
     pub is_mapped: bool,
     /// True if the loader may map the copy instead.
     pub loads: bool,
-}
-
-impl NewEntry {
-    fn strings(&self) -> [Option<&CString>; 3] {
-        [Some(&self.path), self.copy.as_ref(), self.target.as_ref()]
-    }
 }
 
 /// The use of a path by a program.
@@ -131,14 +125,6 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Returns what these trees and paths need.
-    #[must_use]
-    pub fn of(bases: &[CString], entries: &[NewEntry]) -> Self {
-        let strings = entries.iter().flat_map(NewEntry::strings).flatten().chain(bases);
-        let text: usize = strings.map(|string| string.as_bytes_with_nul().len()).sum();
-        Self { entries: entries.len() as u32, text: text as u32 }
-    }
-
     fn slots(self) -> u32 {
         (self.entries.max(4) * 2).next_power_of_two()
     }
@@ -225,21 +211,27 @@ impl Table {
 
     /// Writes trees and paths, and lets the program use them. Returns false if they do not fit.
     #[must_use]
-    pub fn fill(&self, bases: &[CString], entries: &[NewEntry]) -> bool {
+    pub fn fill<'a>(
+        &self,
+        bases: &[String],
+        entries: impl ExactSizeIterator<Item = NewEntry<'a>>,
+    ) -> bool {
         if entries.len() > self.sizes.entries as usize || bases.len() > MOST_BASES {
             return false;
         }
         let mut used = 1;
-        let mut add = |string: &CString| self.add(string, &mut used);
+        let mut add = |string: &[u8]| self.add(string, &mut used);
         for (place, base) in self.head().bases.iter().zip(bases) {
-            let Some(offset) = add(base) else { return false };
+            let Some(offset) = add(base.as_bytes()) else { return false };
             place.store(offset, Ordering::Relaxed);
         }
         self.head().base_count.store(bases.len() as u32, Ordering::Relaxed);
-        for (at, new) in entries.iter().enumerate() {
-            let offsets = new.strings().map(|string| string.map_or(Some(0), &mut add));
-            let [Some(path), Some(copy), Some(target)] = offsets else { return false };
+        for (at, new) in entries.enumerate() {
             let bytes = new.path.as_bytes();
+            let strings =
+                [Some(bytes), new.copy.map(CStr::to_bytes), new.target.map(str::as_bytes)];
+            let offsets = strings.map(|string| string.map_or(Some(0), &mut add));
+            let [Some(path), Some(copy), Some(target)] = offsets else { return false };
             let hash = hash::bytes(0, bytes);
             let entry = self.entry(at);
             // SAFETY: no program reads the entry before it is ready.
@@ -259,10 +251,10 @@ impl Table {
     }
 
     /// Writes a string after those that are written, and returns its offset; `None` if it does not fit.
-    fn add(&self, string: &CString, used: &mut u32) -> Option<u32> {
-        let bytes = string.as_bytes_with_nul();
+    fn add(&self, bytes: &[u8], used: &mut u32) -> Option<u32> {
         let offset = *used;
-        let end = offset.checked_add(bytes.len() as u32)?;
+        // The memory is zero.
+        let end = offset.checked_add(bytes.len() as u32 + 1)?;
         if end > self.sizes.text + 1 {
             return None;
         }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use becalm_host::detached::lower_priority;
 use becalm_host::tree::look::{self, Changes};
-use becalm_host::tree::table::Table;
+use becalm_host::tree::table::{Sizes, Table};
 use becalm_host::write::raised_limit;
 use rustc_hash::FxHashSet;
 use rustix::io::fcntl_dupfd_cloexec;
@@ -19,7 +19,7 @@ use crate::trees::check::{Looked, Paths};
 use crate::trees::counts::{Counter, Counts};
 use crate::trees::learn::{self, Started};
 use crate::trees::packed::{self, Pack};
-use crate::trees::record::{Header, Record, place};
+use crate::trees::record::{Record, place};
 use crate::trees::{folder, is_running, is_slow, started};
 
 /// The longest time that a program is attended.
@@ -52,8 +52,9 @@ pub(super) struct Attended {
     pub(super) process: u32,
     /// The folder of the record, if there is one.
     pub(super) folder: Option<PathBuf>,
-    /// The first line of the record.
-    pub(super) header: Header,
+    pub(super) sizes: Sizes,
+    /// The number of programs that began together in the last start.
+    pub(super) together: u64,
     /// The process that gives the tables and its pack, if what is found counts as long as it runs.
     pub(super) door: Option<(u32, Pack)>,
 }
@@ -97,7 +98,7 @@ impl Attended {
         let changes = Changes(changes);
         // Each directory takes one.
         raised_limit(u64::MAX);
-        make_room(&table, self.header.paths);
+        make_room(&table, self.sizes.entries);
         let door = self.door;
         thread::spawn(move || {
             while door.is_some_and(|(door, _)| is_running(door)) {
@@ -106,7 +107,7 @@ impl Attended {
             thread::sleep(LAST);
             std::process::exit(0);
         });
-        let Ok(table) = Table::map(table, self.header.sizes()) else { return };
+        let Ok(table) = Table::map(table, self.sizes) else { return };
         table.attend();
         let (process, command) = (self.process, self.command.clone());
         let watching = thread::spawn(move || started::watch(process, &command));
@@ -139,7 +140,7 @@ impl Attended {
             paths.map_from(|path| pack.file(folder, path));
         }
         let is_filled = paths.fill(table) && !record.paths.is_empty();
-        if record.header.together > 1 {
+        if self.together > 1 {
             wait_for_others(table);
         }
         let last = Look::at(table, || {
@@ -176,7 +177,7 @@ impl Attended {
     ) {
         let mut began = Instant::now();
         let (mut news, mut activity, mut last) = (began, 0, table.last_since());
-        let enough = if self.header.together > 1 { ENOUGH } else { 1 };
+        let enough = if self.together > 1 { ENOUGH } else { 1 };
         // Of several programs, all are done when they ask nothing for some time.
         let is_wanted = || table.programs() > 1 || is_running(self.process);
         while is_wanted() && began.elapsed() < LONGEST && news.elapsed() < IDLE {

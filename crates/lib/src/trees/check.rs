@@ -158,26 +158,18 @@ impl<'a> Paths<'a> {
 
     /// Writes the paths into the table. Returns false if they do not fit.
     pub(super) fn fill(&self, table: &Table) -> bool {
-        let (trees, entries) = self.entries();
-        table.fill(&trees, &entries)
-    }
-
-    /// Returns the trees and paths for the table.
-    pub(super) fn entries(&self) -> (Vec<CString>, Vec<NewEntry>) {
-        let string = |text: &String| CString::new(text.as_bytes()).unwrap_or_default();
         let is_code = self.is_code();
-        let entry = |(known, recorded): (&Known, &RecordedPath)| NewEntry {
-            path: string(&recorded.path),
-            copy: known.mapped().cloned(),
-            target: recorded.target.as_ref().map(string),
+        let all = self.known.iter().zip(&self.record.paths);
+        let entries = all.map(|(known, recorded)| NewEntry {
+            path: &recorded.path,
+            copy: known.mapped().map(CString::as_c_str),
+            target: recorded.target.as_deref(),
             is_mapped: recorded.mapped,
             loads: is_code
                 && recorded.loads().is_some_and(|loads| self.is_packed || loads)
                 && known.mapped().is_some_and(is_plain),
-        };
-        let entries: Vec<NewEntry> = self.known.iter().zip(&self.record.paths).map(entry).collect();
-        let trees = self.record.header.trees.iter().map(string).collect();
-        (trees, entries)
+        });
+        table.fill(&self.record.header.trees, entries)
     }
 
     /// True if copies can be mapped as code.

@@ -305,22 +305,20 @@ impl Door {
         let folder = folder::existing();
         let of_folder = |folder: &PathBuf| place(folder, command).open().ok()?;
         let mut record = folder.as_ref().and_then(of_folder);
-        let mut header = record.as_mut().and_then(Header::read).unwrap_or_default();
-        if let (Some(pack), Some(folder)) = (self.pack, &folder) {
-            // A library is mapped from its place in the pack, which has its path at the end.
-            let before = pack.file(folder, "").as_os_str().len() as u32 + 1;
-            header.text = header.text.saturating_mul(2).saturating_add(header.paths * before);
-        }
+        let header = record.as_mut().and_then(Header::read).unwrap_or_default();
+        let of_pack = self.pack.zip(folder.as_deref());
+        let sizes = of_pack.map_or(header.sizes(), |(pack, folder)| pack.sizes(folder, &header));
         // Another start may replace the file meanwhile.
         let record = record.or_else(|| File::open("/dev/null").ok())?.into();
-        let sizes = header.sizes();
         let file = table::make(sizes, header.paths == 0 || header.is_wanting()).ok()?;
         let table = Table::map(&file, sizes).ok()?;
         let changes = Changes::new().ok()?;
         let door = self.pack.map(|pack| (std::process::id(), pack));
-        let attended = Attended { command: command.to_owned(), process, folder, header, door };
+        let (command, together) = (command.to_owned(), header.together);
+        let attended =
+            Attended { command: command.clone(), process, folder, sizes, together, door };
         let given = Given { file, table, changes, directories: Vec::new(), pack: None };
-        let (command, made, counter) = (command.to_owned(), Instant::now(), Counter::new(None));
+        let (made, counter) = (Instant::now(), Counter::new(None));
         Some((Shared { command, given, made, counter }, attended, record))
     }
 

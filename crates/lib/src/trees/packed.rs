@@ -96,6 +96,13 @@ impl Pack {
         in_files(&self.folder(folder), path)
     }
 
+    /// Returns the sizes of a table whose libraries are mapped from their places, which have their paths at the end.
+    pub(super) fn sizes(self, folder: &Path, header: &Header) -> Sizes {
+        let before = self.file(folder, "").as_os_str().len() as u32 + 1;
+        let text = header.text.saturating_mul(2).saturating_add(header.paths * before);
+        Sizes { text, ..header.sizes() }
+    }
+
     /// Returns the path in the tree of what is at a path here.
     pub(super) fn original(self, folder: &Path, path: PathBuf) -> PathBuf {
         let rest = path.strip_prefix(self.file(folder, "")).map(|it| Path::new("/").join(it));
@@ -297,12 +304,11 @@ pub(super) fn tell(pack: Pack, folder: &Path, command: &Path) -> Option<(Given, 
     let mut paths = Paths::of(&record, folder, |_| false);
     paths.is_packed = true;
     paths.map_from(|path| pack.file(folder, path));
-    let (trees, entries) = paths.entries();
-    let sizes = Sizes::of(&trees, &entries);
+    let sizes = pack.sizes(folder, &record.header);
     let file = table::make(sizes, false).ok()?;
     let table = Table::map(&file, sizes).ok()?;
     let changes = Changes::new().ok()?;
-    table.fill(&trees, &entries).then_some(())?;
+    paths.fill(&table).then_some(())?;
     let directories = publish(&record, &table, folder, &files);
     table.attend();
     let inode = files.metadata().ok()?.ino();
