@@ -22,7 +22,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
 use crate::trees::attend::Attended;
 use crate::trees::counts::{Counter, Counts};
-use crate::trees::packed::{self, Check, Given, Pack};
+use crate::trees::packed::{self, Check, Pack, Shared};
 use crate::trees::record::{Header, place};
 use crate::trees::{TRUST_TIMES, folder, is_running};
 
@@ -157,15 +157,6 @@ fn open(name: &str, pack: Option<Pack>) {
     });
 }
 
-/// A table that programs use.
-struct Shared {
-    command: PathBuf,
-    given: Given,
-    made: Instant,
-    /// Counts the programs of a table that no other process attends.
-    counter: Counter,
-}
-
 impl Shared {
     /// True if a program that begins now can use the table. `lasts` is true if it can be of any age.
     fn is_open(&self, lasts: bool) -> bool {
@@ -173,14 +164,13 @@ impl Shared {
         let is_there = |(folder, inode): &(PathBuf, u64)| {
             folder.metadata().is_ok_and(|facts| facts.ino() == *inode)
         };
-        let Given { table, changes, pack, .. } = &self.given;
-        let is_usable = is_young && pack.as_ref().is_none_or(is_there);
-        !table.is_off() && is_usable && !changes.happened()
+        let is_usable = is_young && self.pack.as_ref().is_none_or(is_there);
+        !self.table.is_off() && is_usable && !self.changes.happened()
     }
 
     /// True while its process is at work.
     fn is_attended(&self) -> bool {
-        match self.given.table.attendant() {
+        match self.table.attendant() {
             0 => self.made.elapsed() < PAUSE,
             Table::LEFT => false,
             process => is_running(process),
@@ -189,7 +179,7 @@ impl Shared {
 
     /// Counts the programs of a table that was filled from a pack.
     fn count(&mut self) {
-        self.counter.add(Counts::of(&self.given.table, None, false));
+        self.counter.add(Counts::of(&self.table, None, false));
     }
 }
 
@@ -257,9 +247,8 @@ impl Door {
         let since = look::now() + u64::from(known.is_some());
         let made = known.is_none().then(|| self.make(&command, process)).flatten();
         let shared = known.or(made.as_ref().map(|(shared, ..)| shared))?;
-        let Given { file, table, changes, .. } = &shared.given;
-        table.join(since);
-        let descriptors = [file, &changes.0];
+        shared.table.join(since);
+        let descriptors = [&shared.file, &shared.changes.0];
         local_socket::send(connection, &since.to_ne_bytes(), &descriptors).ok()?;
         self.programs.push(process);
         if let Some((shared, attended, record)) = made {
@@ -271,8 +260,8 @@ impl Door {
     /// Returns the table from a pack with the most directories: a program that the pack does not know may look for
     /// libraries in the tree.
     fn any_told(&self) -> Option<&Shared> {
-        let told = self.tables.iter().filter(|it| it.given.pack.is_some() && it.is_open(true));
-        told.max_by_key(|it| it.given.directories.len())
+        let told = self.tables.iter().filter(|it| it.pack.is_some() && it.is_open(true));
+        told.max_by_key(|it| it.directories.len())
     }
 
     /// Returns the table that a command can use.
@@ -290,10 +279,9 @@ impl Door {
             if self.known(&command).is_some() {
                 continue;
             }
-            let Some((given, programs)) = packed::tell(pack, &folder, &command) else { continue };
+            let Some((shared, programs)) = packed::tell(pack, &folder, &command) else { continue };
             left.extend(programs.into_iter().map(PathBuf::from));
-            let (made, counter) = (Instant::now(), Counter::new(Some(folder.clone())));
-            self.tables.push(Shared { command, given, made, counter });
+            self.tables.push(shared);
         }
         Some(())
     }
@@ -317,14 +305,15 @@ impl Door {
         let (command, together) = (command.to_owned(), header.together);
         let attended =
             Attended { command: command.clone(), process, folder, sizes, together, door };
-        let given = Given { file, table, changes, directories: Vec::new(), pack: None };
-        let (made, counter) = (Instant::now(), Counter::new(None));
-        Some((Shared { command, given, made, counter }, attended, record))
+        let (made, counter, directories) = (Instant::now(), Counter::new(None), Vec::new());
+        let shared =
+            Shared { command, made, counter, file, table, changes, directories, pack: None };
+        Some((shared, attended, record))
     }
 
     /// Starts the process that fills a table, and learns from the start of its first program.
     fn attend(&mut self, shared: Shared, attended: Attended, record: &OwnedFd) {
-        let keep = [&shared.given.file, &shared.given.changes.0, record];
+        let keep = [&shared.file, &shared.changes.0, record];
         let begun = detached(keep, Priority::Normal, |[table, changes, record]| {
             attended.attend(table, changes, record.into());
         });

@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use becalm_host::detached::{Detached, Priority, detached};
 use becalm_host::local_socket;
@@ -26,6 +26,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use crate::index::places::{cache_writer as writer, is_noexec};
 use crate::records::Place;
 use crate::trees::check::Paths;
+use crate::trees::counts::Counter;
 use crate::trees::packed_index::{self, Places, Written};
 use crate::trees::record::{self, Copied, Header, Kind, Record, RecordedPath};
 use crate::trees::{complete, copies, folder, in_parallel, kind_of, times_count};
@@ -282,8 +283,12 @@ pub(super) fn clear(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// A table that programs use, with what they get beside it.
-pub(super) struct Given {
+/// A table that programs of a command use, with what they get beside it.
+pub(super) struct Shared {
+    pub(super) command: PathBuf,
+    pub(super) made: Instant,
+    /// Counts the programs of a table that no other process attends.
+    pub(super) counter: Counter,
     pub(super) file: OwnedFd,
     pub(super) table: Table,
     pub(super) changes: Changes,
@@ -295,7 +300,7 @@ pub(super) struct Given {
 
 /// Makes the table of a command, of what was in the tree when the pack was made. Returns it with the programs that the
 /// command starts; `None` if the pack does not know the command. No path of the tree is looked up.
-pub(super) fn tell(pack: Pack, folder: &Path, command: &Path) -> Option<(Given, Vec<String>)> {
+pub(super) fn tell(pack: Pack, folder: &Path, command: &Path) -> Option<(Shared, Vec<String>)> {
     let mut record = Record::at(&pack.place(folder, command))?;
     if is_noexec(folder) {
         record.paths.iter_mut().filter(|it| it.is_executable()).for_each(|it| it.copy = None);
@@ -312,8 +317,10 @@ pub(super) fn tell(pack: Pack, folder: &Path, command: &Path) -> Option<(Given, 
     let directories = publish(&record, &table, folder, &files);
     table.attend();
     let inode = files.metadata().ok()?.ino();
-    let given = Given { file, table, changes, directories, pack: Some((files, inode)) };
-    Some((given, record.header.programs))
+    let (command, made) = (command.to_owned(), Instant::now());
+    let (counter, pack) = (Counter::new(Some(folder.to_owned())), Some((files, inode)));
+    let shared = Shared { command, made, counter, file, table, changes, directories, pack };
+    Some((shared, record.header.programs))
 }
 
 /// Publishes the states of a record, and opens its directories.
