@@ -85,17 +85,6 @@ pub struct NewEntry<'a> {
     pub loads: bool,
 }
 
-/// The use of a path by a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// It opened the file for reading.
-    Read,
-    /// The loader mapped it, after the start.
-    Mapped,
-    /// Anything else.
-    Other,
-}
-
 /// The results of the calls for a path.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::large_enum_variant, reason = "there is one for a moment")]
@@ -425,9 +414,10 @@ impl Table {
         self.head().is_off.store(1, Ordering::Release);
     }
 
-    /// Returns the paths that the program has told.
+    /// Returns the paths that the program has told, each with its use: `r` if it opened the file for reading, `m` if the
+    /// loader mapped it after the start, `s` for anything else.
     #[must_use]
-    pub fn told(&self) -> Vec<(Use, Vec<u8>)> {
+    pub fn told(&self) -> Vec<(u8, Vec<u8>)> {
         let used = self.head().log_used.load(Ordering::Acquire).min(LOG.into()) as usize;
         // SAFETY: inside the mapping. The program may write a later part meanwhile; it is copied once.
         let bytes = unsafe {
@@ -436,13 +426,7 @@ impl Table {
         };
         let told = bytes.split(|&byte| byte == 0).filter_map(|told| {
             let (what, path) = told.split_first()?;
-            let what = match what {
-                b'r' => Use::Read,
-                b'm' => Use::Mapped,
-                b's' => Use::Other,
-                _ => return None,
-            };
-            Some((what, path.to_vec()))
+            b"rms".contains(what).then(|| (*what, path.to_vec()))
         });
         told.collect()
     }

@@ -75,7 +75,8 @@ pub(super) struct Making {
     /// Bytes that may still be used, by all and by one.
     room: u64,
     most: u64,
-    made: Vec<(PathBuf, PathBuf)>,
+    /// Those that are new, with the paths that they will have.
+    pub(super) made: Vec<(PathBuf, PathBuf)>,
 }
 
 impl Making {
@@ -130,11 +131,6 @@ impl Making {
             let length = io::copy(&mut from.take(identity.size), copy).ok()?;
             (length == identity.size).then_some(())
         })
-    }
-
-    /// Returns the number of copies that are new.
-    pub(super) fn count(&self) -> usize {
-        self.made.len()
     }
 
     fn make(

@@ -45,10 +45,15 @@ fn lasting_places() -> Vec<PathBuf> {
     places().into_iter().filter(lasts).collect()
 }
 
+/// Makes a directory that nobody else can read or write, unless there is one, and those above it.
+pub(super) fn make_private(folder: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
+}
+
 /// Returns a directory of this user that nobody else can read or write, which is made if it is missing.
 pub(crate) fn own(folder: &Path) -> Option<PathBuf> {
     // An existing one is as good.
-    let _ = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    let _ = make_private(folder);
     is_usable(folder).then(|| folder.to_owned())
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use becalm_host::tree::look::{self, Facts, Identity};
-use becalm_host::tree::table::{Found, Table, Use};
+use becalm_host::tree::table::{Found, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::CWD;
 
@@ -65,11 +65,11 @@ pub(super) fn learn(
 }
 
 /// Adds the paths that were told and are in trees on network file systems.
-fn add(record: &mut Record, told: Vec<(Use, Vec<u8>)>) {
+fn add(record: &mut Record, told: Vec<(u8, Vec<u8>)>) {
     let mut adding = Adding::to(record);
     let mut trees = Trees::default();
     for (what, path) in told {
-        let (read, mapped) = (what == Use::Read, what == Use::Mapped);
+        let (read, mapped) = (what == b'r', what == b'm');
         let Ok(mut path) = String::from_utf8(path) else { continue };
         // The loader spells a library's path with the `..` of the run path that led to it.
         if mapped && path.contains("/../") {

@@ -22,7 +22,7 @@ use crate::index::trust::Rule;
 use crate::json::{Report, lossy_os};
 use crate::records::Place;
 use crate::run::program;
-use crate::trees::record::{Kind, Record, RecordedPath, place, places};
+use crate::trees::record::{ENDING, Kind, Record, RecordedPath, place};
 use crate::trees::source::{MANIFEST, MARK, is_pack, of_file};
 use crate::trees::state::TreeRecordState;
 use crate::trees::{complete, copies, folder, packed, packed_index};
@@ -201,7 +201,7 @@ fn chosen(
     let mut records = BTreeMap::new();
     if commands.is_empty() {
         let read = |it: Place| Some((it.name().to_owned(), Record::at(&it)?));
-        records.extend(places(folder).filter_map(read));
+        records.extend(Place::all(folder, ENDING).filter_map(read));
     }
     let mut left: Vec<(PathBuf, bool)> = commands.iter().map(|it| (it.clone(), true)).collect();
     while let Some((command, is_named)) = left.pop() {

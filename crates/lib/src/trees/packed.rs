@@ -8,10 +8,10 @@
 //! folder of the pack: whatever it finds beside them there is as in the tree, and so is what it does not find.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, DirBuilder, File, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -201,8 +201,7 @@ pub(super) fn write(
 }
 
 fn fill(part: &Path, folder: &Path, records: &[Record]) -> io::Result<()> {
-    let make = |path: &Path| DirBuilder::new().mode(0o700).recursive(true).create(path);
-    make(part)?;
+    folder::make_private(part)?;
     let all = || records.iter().flat_map(|record| &record.paths);
     let copy = |path: &RecordedPath| {
         Some((path.path.clone(), copies::path(folder, &path.copy.as_ref()?.name)))
@@ -215,7 +214,7 @@ fn fill(part: &Path, folder: &Path, records: &[Record]) -> io::Result<()> {
             Kind::Directory => Some(path.path.as_str()),
             _ => RecordedPath::split(&path.path).map(|(directory, _)| directory),
         };
-        make(&in_files(part, directory.unwrap_or_default()))?;
+        folder::make_private(&in_files(part, directory.unwrap_or_default()))?;
     }
     let known: FxHashSet<&str> = all().map(|it| it.path.as_str()).collect();
     for path in all() {

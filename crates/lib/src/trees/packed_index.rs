@@ -3,9 +3,8 @@
 //! For starts that do not look at the tree there are others: the loader finds each packed file of a start in the
 //! folder of the pack, whatever run path leads to it. What was looked up in the tree counts as it was packed.
 
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -26,6 +25,7 @@ use crate::records::Place;
 use crate::run::kept::environment;
 use crate::run::making::{self, Libraries};
 use crate::run::program;
+use crate::trees::folder;
 use crate::trees::record::{Kind, Record, RecordedPath};
 
 /// The folder of indexes in that of a pack that was unpacked, and of those for starts that do not look at the tree.
@@ -107,7 +107,7 @@ pub(super) fn write(pack: &Path, indexes: Vec<Written>, places: &Places<'_>) -> 
         let of_places = modules.around(target, &table).unwrap_or_default();
         for (folder, bytes) in [(FOLDER, bytes), (PLACED, of_places)] {
             let folder = pack.join(folder);
-            DirBuilder::new().mode(0o700).recursive(true).create(&folder)?;
+            folder::make_private(&folder)?;
             file::write(&folder.join(&name), target, &bytes, Rule::Chosen)
                 .map_err(io::Error::other)?;
         }
@@ -127,7 +127,7 @@ pub(super) fn find(place: &Place, is_placed: bool) -> Option<PathBuf> {
 
 /// The files and directories of a pack on this machine.
 pub(super) struct Places<'a> {
-    trees: Vec<BString>,
+    trees: Vec<&'a Path>,
     paths: FxHashSet<&'a [u8]>,
     /// The folder of the files, and where it is until all are there.
     folder: BString,
@@ -136,7 +136,7 @@ pub(super) struct Places<'a> {
 
 impl<'a> Places<'a> {
     pub(super) fn of(records: &'a [Record], folder: &Path, part: &Path) -> Self {
-        let trees = records.iter().flat_map(|it| &it.header.trees).map(|it| it.as_str().into());
+        let trees = records.iter().flat_map(|it| &it.header.trees).map(Path::new);
         let is_there = |kind| matches!(kind, Kind::Link | Kind::Directory);
         let paths = records.iter().flat_map(|record| &record.paths);
         let paths = paths.filter(|it| it.copy.is_some() || is_there(it.kind));
@@ -146,9 +146,8 @@ impl<'a> Places<'a> {
     }
 
     fn are_of_tree(&self, path: &BStr) -> bool {
-        let path = normal(path);
-        let rests = self.trees.iter().filter_map(|tree| path.strip_prefix(tree.as_slice()));
-        rests.into_iter().any(|rest| rest.is_empty() || rest.starts_with(b"/"))
+        let path = path_of(&normal(path));
+        self.trees.iter().any(|tree| path.starts_with(tree))
     }
 
     /// Returns the place of what is at a path.

@@ -20,7 +20,7 @@ use crate::trees::copies;
 /// The form of a record.
 pub const SCHEMA: &str = "becalm/tree/2";
 /// The ending of the name of a record.
-const ENDING: &str = "tree";
+pub(super) const ENDING: &str = "tree";
 /// Maximum length of a record, and of its first line.
 pub(super) const MOST_BYTES: u64 = 32 << 20;
 const MOST_HEADER: u64 = 128 << 10;
@@ -249,11 +249,6 @@ impl<'a> Adding<'a> {
 /// Returns the place of a command's record.
 pub(super) fn place(folder: &Path, command: &Path) -> Place {
     Place::of(folder, command, ENDING)
-}
-
-/// Returns the places of all records in a folder.
-pub(super) fn places(folder: &Path) -> impl Iterator<Item = Place> {
-    Place::all(folder, ENDING)
 }
 
 impl Header {

@@ -6,8 +6,9 @@ use std::{fs, io};
 use serde::Serialize;
 
 use crate::json::lossy_os;
+use crate::records::Place;
 use crate::trees::counts::{self, Counts};
-use crate::trees::record::{Record, places};
+use crate::trees::record::{ENDING, Record};
 use crate::trees::{copies, folder, packed, times_count};
 
 /// The folder of what starts look up on network file systems.
@@ -64,7 +65,7 @@ impl TreeRecordState {
 /// Returns the first error, when all others are removed.
 pub fn clear(folder: &Path) -> io::Result<()> {
     // A record without copies does no harm.
-    let records = places(folder).map(|place| {
+    let records = Place::all(folder, ENDING).map(|place| {
         // A lock that nobody holds.
         drop(place.lock());
         place.0
@@ -79,7 +80,7 @@ pub fn clear(folder: &Path) -> io::Result<()> {
 #[must_use]
 pub fn state() -> Option<TreesState> {
     let folder = folder::existing()?;
-    let records = places(&folder).filter_map(|place| Record::at(&place));
+    let records = Place::all(&folder, ENDING).filter_map(|place| Record::at(&place));
     let mut records: Vec<TreeRecordState> = records.map(|it| TreeRecordState::of(&it)).collect();
     records.sort_by(|a, b| (b.learned, &a.command).cmp(&(a.learned, &b.command)));
     let copies = fs::read_dir(copies::path(&folder, "")).into_iter().flatten().flatten();

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use becalm_host::child::family_of;
 use becalm_host::tree::look::{self, Changes, Identity};
-use becalm_host::tree::table::{self, Table, Use};
+use becalm_host::tree::table::{self, Table};
 use rustix::fs::CWD;
 
 use super::attend::COUNTS;
@@ -172,7 +172,7 @@ fn what_is_on_no_network_file_system_is_left_to_the_kernel() {
     let (table, kinds) = looked(&record, &changes);
     // The trees of the record are not what they were.
     assert_eq!(kinds, [0, 0, 0]);
-    assert!(!table.is_taken() && table.told() == Vec::<(Use, Vec<u8>)>::new());
+    assert!(!table.is_taken() && table.told() == Vec::<(u8, Vec<u8>)>::new());
 }
 
 #[test]

@@ -141,14 +141,14 @@ fn copy(source: &mut Source, record: &mut Record, folder: &Path) -> Option<(u64,
             continue;
         }
         let original = Path::new(&path.path);
-        let before = making.count();
+        let before = making.made.len();
         let file = source.file(path.path.trim_start_matches('/'));
         let made = file.filter(|(_, length)| *length == identity.size).map(|(mut file, _)| {
             let made = making.add(original, &identity, &mut file);
             is_whole &= made.is_some();
             made
         });
-        if making.count() > before {
+        if making.made.len() > before {
             (files, bytes) = (files + 1, bytes + identity.size);
         }
         // The name says for which file the copy is, whatever the pack calls it.
