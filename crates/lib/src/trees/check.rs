@@ -62,6 +62,15 @@ fn is_plain(path: &CString) -> bool {
     !path.as_bytes().contains(&b'$')
 }
 
+/// True if the end of a link is in a known directory, or is one, and a file does not change by another name.
+pub(super) fn is_settled(end: &Path, facts: &Facts, is_known: impl Fn(&Path) -> bool) -> bool {
+    match look::kind(facts) {
+        look::DIRECTORY => is_known(end),
+        look::FILE => facts.stx_nlink == 1 && end.parent().is_some_and(is_known),
+        _ => false,
+    }
+}
+
 /// The paths of a start.
 pub(super) struct Paths<'a> {
     record: &'a Record,
@@ -313,12 +322,8 @@ impl Look<'_> {
         let target = Path::new(&recorded.path).parent()?.join(target);
         let is_watched =
             |path: &Path| self.watched(self.paths.numbers.get(path).copied()).is_some();
-        let is_followed = |facts: &Facts| match look::kind(facts) {
-            look::DIRECTORY => is_watched(&target),
-            look::FILE => facts.stx_nlink == 1 && target.parent().is_some_and(is_watched),
-            _ => false,
-        };
-        let followed = look::at(parent, &known.name, true).ok().filter(is_followed);
+        let followed = look::at(parent, &known.name, true).ok();
+        let followed = followed.filter(|facts| is_settled(&target, facts, is_watched));
         let copied = followed.and_then(|followed| self.copy(parent, at, &followed));
         let followed = copied.map(|it| it.0).or(followed);
         Some(Found::There { facts, followed, copy: copied.map(|it| it.1) })

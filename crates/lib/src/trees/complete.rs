@@ -17,6 +17,7 @@ use serde::Deserialize;
 use crate::path::path_bytes;
 use crate::run::making::files_of_start;
 use crate::run::program::{self, Program};
+use crate::trees::check::is_settled;
 use crate::trees::copies::Making;
 use crate::trees::learn::Trees;
 use crate::trees::record::{
@@ -160,14 +161,9 @@ fn state_of(
     }
     // What another link leads to is not in the tree, or may change by another name.
     let followed = target.zip(path.parent()).and_then(|(target, above)| {
-        let end = above.join(target);
         let facts = look::at(CWD, path, true).ok()?;
-        let known = match look::kind(&facts) {
-            look::DIRECTORY => Some(end.as_path()),
-            look::FILE => end.parent().filter(|_| facts.stx_nlink == 1),
-            _ => None,
-        };
-        known.filter(|known| directories.contains(*known)).map(|_| state(facts))
+        let is_known = |it: &Path| directories.contains(it);
+        is_settled(&above.join(target), &facts, is_known).then(|| state(facts))
     });
     let names = (kind == Kind::Directory).then(|| names(path)).flatten();
     (kind, Some(PathState { found: state(facts), followed, names }))

@@ -5,7 +5,6 @@
 //! gets its name when it is on the disk.
 
 use std::fs::{self, File, OpenOptions};
-use std::hash::{Hash, Hasher};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -17,7 +16,6 @@ use becalm_core::index::hash;
 use becalm_host::tree::look::{self, Identity};
 use becalm_host::trust;
 use bstr::ByteSlice;
-use rustc_hash::FxHasher;
 use rustix::fs::{CWD, syncfs};
 use rustix::path::Arg;
 
@@ -53,9 +51,7 @@ fn name(original: &Path, identity: &Identity) -> String {
     let own = original.file_name().map_or(String::new(), |it| it.to_string_lossy().into_owned());
     let own: String = own.chars().filter(|it| it.is_ascii_graphic()).take(MOST_OF_NAME).collect();
     let Identity { inode, size, modified, changed } = identity;
-    let mut hasher = FxHasher::default();
-    original.hash(&mut hasher);
-    let path = hash::bytes(hasher.finish(), original.as_os_str().as_encoded_bytes());
+    let path = hash::bytes(0, original.as_os_str().as_encoded_bytes());
     let [modified, changed] = [modified, changed].map(|(s, ns)| format!("{s:x}.{ns:x}"));
     format!("{own}~{path:016x}-{inode:x}-{size:x}-{modified}-{changed}")
 }

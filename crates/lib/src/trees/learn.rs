@@ -138,10 +138,10 @@ fn looked_at(record: &mut Record, looked: &Looked) -> Vec<Option<Identity>> {
 /// found in the start, or now if that is not known.
 fn seen(recorded: &RecordedPath, found: &Found) -> (Kind, Option<String>, Option<Identity>) {
     let path = Path::new(&recorded.path);
-    let (facts, link) = match found {
+    let (facts, followed) = match found {
         Found::Absent => return (Kind::Absent, None, None),
         Found::There { facts, followed, .. } if !is_link(facts) || followed.is_some() => {
-            (*facts, Some((recorded.target.clone(), *followed)))
+            (*facts, *followed)
         }
         Found::There { .. } | Found::Unknown => match look::at(CWD, path, false) {
             Ok(facts) => (facts, None),
@@ -151,10 +151,13 @@ fn seen(recorded: &RecordedPath, found: &Found) -> (Kind, Option<String>, Option
             Err(_) => return (Kind::Other, None, None),
         },
     };
-    let now = || (target_of(path), look::at(CWD, path, true).ok());
-    let (target, end) =
-        if is_link(&facts) { link.unwrap_or_else(now) } else { (None, Some(facts)) };
-    (Kind::of(&facts), target, end.and_then(|it| Identity::of_regular(&it)))
+    if !is_link(&facts) {
+        return (Kind::of(&facts), None, Identity::of_regular(&facts));
+    }
+    let known = followed.map(|_| recorded.target.clone());
+    let end = followed.or_else(|| look::at(CWD, path, true).ok());
+    let target = known.unwrap_or_else(|| target_of(path));
+    (Kind::Link, target, end.and_then(|it| Identity::of_regular(&it)))
 }
 
 fn is_link(facts: &Facts) -> bool {
