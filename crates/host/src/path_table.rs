@@ -12,13 +12,14 @@ use becalm_core::index::paths::{
     Kind, Link, MOST_ROOTS, Package, PackageBuilder, Paths, Root, is_odd, root_state, step,
 };
 use becalm_core::index::{Fingerprint, Time};
+use becalm_core::path;
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{AtFlags, CWD, FileType, Statx};
 use rustix::io::Errno;
 
-use self::reading::{facts, fingerprint, fingerprint_at, mount_of, open_dir, resolved, statx_at};
+use self::reading::{facts, fingerprint, fingerprint_at, mount_of, open_dir, statx_at};
 use crate::HostError;
 use crate::facts::Facts;
 use crate::fingerprint::now;
@@ -80,22 +81,6 @@ pub struct PathTable {
     pub count: usize,
     /// Packages that are not in the table, by path.
     pub left_out: Vec<(BString, LeftOut)>,
-}
-
-impl PathTable {
-    /// Leaves a package out. One that was changing gets a record, by which an update knows that it is
-    /// missing.
-    fn leave_out(
-        &mut self,
-        store: &Store,
-        root: u32,
-        name: &BString,
-        why: LeftOut,
-    ) -> Option<Package> {
-        self.left_out.push((store.path_of(name), why));
-        let state = step(root_state(store.path.as_ref()), name);
-        why.is_passing().then(|| Package::left_out(root, name.clone(), state))
-    }
 }
 
 /// A store to list.
@@ -164,7 +149,14 @@ pub fn path_table(
                 }
                 // A link, a file or a removed package is not a package.
                 Ok(None) => {}
-                Err(why) => packages.extend(table.leave_out(store, root as u32, name, why)),
+                Err(why) => {
+                    table.left_out.push((store.path_of(name), why));
+                    // By its record, an update knows that it is missing.
+                    if why.is_passing() {
+                        let state = step(root_state(store.path.as_ref()), name);
+                        packages.push(Package::left_out(root as u32, name.clone(), state));
+                    }
+                }
             }
         }
     }
@@ -443,7 +435,7 @@ impl One<'_> {
     /// State and package of the directory that a link leads to, if no other link is on the way.
     fn target(&self, dir: &OwnedFd, name: &BString, path: &BString) -> Option<(u64, u64)> {
         let text = rustix::fs::readlinkat(dir, name.as_bytes(), Vec::new()).ok()?;
-        let target = resolved(path.as_ref(), text.as_bytes());
+        let target = path::normal(&path::of_target(path, text.as_bytes()));
         let root = self.walk.roots.iter().find(|store| {
             let rest = target.strip_prefix(store.path.as_slice());
             rest.is_some_and(|rest| rest.len() > 1 && rest[0] == b'/')

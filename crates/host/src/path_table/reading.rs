@@ -3,20 +3,11 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use becalm_core::index::Fingerprint;
-use becalm_core::path;
 use bstr::{BStr, BString, ByteSlice};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 
 use crate::index_store::{OsFingerprints, fingerprint_of};
-
-/// The path that the text of a link at `path` leads to, by its letters.
-pub(super) fn resolved(path: &BStr, text: &[u8]) -> BString {
-    match text.starts_with(b"/") {
-        true => path::normal(text),
-        false => path::normal(&[path::parent(path).as_bytes(), b"/", text].concat()),
-    }
-}
 
 pub(super) fn open_dir(at: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     // If a link replaces a package, it must not lead out of the store.
