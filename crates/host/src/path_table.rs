@@ -35,40 +35,17 @@ const LONGEST_ROOT: usize = 200;
 /// package again.
 const YOUNG: i64 = 3600;
 
-/// The reason why a package is not in the table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeftOut {
-    /// A directory cannot be read, by everybody or by this process.
-    Unreadable,
-    /// It changed while it was read, or just before, or is being built (`<name>.lock`).
-    Changing,
-    /// Its names match in another case too.
-    Casefold,
-    /// It has another file system in it.
-    Mounted,
-    /// The times of directories do not show each change on its file system.
-    Times,
-}
-
-impl LeftOut {
-    /// Returns true if an update takes the package in once the reason is gone.
-    #[must_use]
-    pub fn is_passing(self) -> bool {
-        self == Self::Changing
-    }
-
-    /// Returns the reason as text for the user.
-    #[must_use]
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Unreadable => "not everybody can read all of it",
-            Self::Changing => "it changed a moment ago, or is being built",
-            Self::Casefold => "names match in upper and lower case",
-            Self::Mounted => "it is on another file system than its store",
-            Self::Times => "its file system may not show changes in the times of directories",
-        }
-    }
-}
+/// The reason why a package is not in the table, as text for the user.
+pub type LeftOut = &'static str;
+/// A directory cannot be read, by everybody or by this process.
+const UNREADABLE: LeftOut = "not everybody can read all of it";
+/// It changed while it was read, or just before, or is being built (`<name>.lock`). An update takes it in once that
+/// is over.
+pub const CHANGING: LeftOut = "it changed a moment ago, or is being built";
+const CASEFOLD: LeftOut = "names match in upper and lower case";
+/// It has another file system in it.
+const MOUNTED: LeftOut = "it is on another file system than its store";
+const TIMES: LeftOut = "its file system may not show changes in the times of directories";
 
 /// A table, and counts of the work for it.
 #[derive(Debug, Default)]
@@ -77,8 +54,6 @@ pub struct PathTable {
     pub paths: Paths,
     /// Number of packages that were read. Others come from the earlier table.
     pub read: usize,
-    /// Number of paths of all packages.
-    pub count: usize,
     /// Packages that are not in the table, by path.
     pub left_out: Vec<(BString, LeftOut)>,
 }
@@ -120,7 +95,7 @@ pub fn path_table(
     for store in stores {
         let store = Store::open(store, &fingerprints)?;
         if store.volume == 0 {
-            table.left_out.push((store.path, LeftOut::Times));
+            table.left_out.push((store.path, TIMES));
         } else if roots.iter().all(|known| known.path != store.path) {
             roots.push(store);
         }
@@ -139,7 +114,7 @@ pub fn path_table(
     for (root, store) in roots.iter().enumerate() {
         let names = store.packages.par_iter();
         let read: Vec<_> = names.map(|name| walk.package(root, name, &before)).collect();
-        let built = store.built.iter().map(|_| Err(LeftOut::Changing));
+        let built = store.built.iter().map(|_| Err(CHANGING));
         let names = store.packages.iter().chain(&store.built);
         for (name, read) in names.zip(read.into_iter().chain(built)) {
             match read {
@@ -152,7 +127,7 @@ pub fn path_table(
                 Err(why) => {
                     table.left_out.push((store.path_of(name), why));
                     // By its record, an update knows that it is missing.
-                    if why.is_passing() {
+                    if why == CHANGING {
                         let state = step(root_state(store.path.as_ref()), name);
                         packages.push(Package::left_out(root as u32, name.clone(), state));
                     }
@@ -164,7 +139,6 @@ pub fn path_table(
     // fingerprint of its root never matches.
     let of_roots = roots.iter().map(|store| store.root(walk.now)).collect();
     table.paths = Paths::new(of_roots, packages);
-    table.count = table.paths.count();
     Ok(table)
 }
 
@@ -322,9 +296,9 @@ impl Walk<'_> {
         let state = step(root_state(store.path.as_ref()), name);
         let dir = match open_dir(&store.dir, name) {
             Err(Errno::NOTDIR | Errno::LOOP | Errno::NOENT) => return Ok(None),
-            dir => dir.map_err(|_| LeftOut::Unreadable)?,
+            dir => dir.map_err(|_| UNREADABLE)?,
         };
-        let found = facts(&dir).map_err(|_| LeftOut::Unreadable)?;
+        let found = facts(&dir).map_err(|_| UNREADABLE)?;
         let of_package = Fingerprint { volume: 0, ..store.fingerprint(&found) };
         if let Some(known) = before.get(&state)
             && known.fingerprint == of_package
@@ -364,14 +338,14 @@ struct One<'a> {
 impl One<'_> {
     /// Adds everything in a directory, which is at `path`.
     fn directory(&mut self, dir: OwnedFd, state: u64, path: &mut BString) -> Result<(), LeftOut> {
-        let unreadable = |_: Errno| LeftOut::Unreadable;
+        let unreadable = |_: Errno| UNREADABLE;
         let before = facts(&dir).map_err(unreadable)?;
         if !self.walk.is_of(self.store, &before) {
-            return Err(LeftOut::Mounted);
+            return Err(MOUNTED);
         }
         let stamp = self.store.fingerprint(&before);
         if !stamp.is_settled(self.walk.now) {
-            return Err(LeftOut::Changing);
+            return Err(CHANGING);
         }
         self.young |= stamp.ctime.sec > self.walk.now.sec - YOUNG;
         let names = entries_of(&dir).map_err(unreadable)?;
@@ -379,7 +353,7 @@ impl One<'_> {
         // A listing does not show whether lookups ignore the case.
         let is_listed = |name: &[u8]| names.iter().any(|(other, _)| other == name);
         if is_case_sensitive(&dir, listed, is_listed) == Some(false) {
-            return Err(LeftOut::Casefold);
+            return Err(CASEFOLD);
         }
         let length = path.len();
         for (name, kind) in &names {
@@ -390,7 +364,7 @@ impl One<'_> {
                 // Not every file system reports the type with the name (readdir(3)).
                 FileType::Unknown => {
                     let found = Facts::at(&dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW);
-                    found.map_err(|_| LeftOut::Unreadable)?.file_type
+                    found.map_err(|_| UNREADABLE)?.file_type
                 }
                 kind => *kind,
             };
@@ -409,7 +383,7 @@ impl One<'_> {
         }
         // A name that was added meanwhile may be missing from the list.
         let after = facts(&dir).map_err(unreadable)?;
-        if self.store.fingerprint(&after) == stamp { Ok(()) } else { Err(LeftOut::Changing) }
+        if self.store.fingerprint(&after) == stamp { Ok(()) } else { Err(CHANGING) }
     }
 
     /// Adds a directory in a directory. A directory that is mounted, or that not every user may
@@ -421,14 +395,14 @@ impl One<'_> {
         name: &BString,
         path: &mut BString,
     ) -> Result<(), LeftOut> {
-        let found = statx_at(dir, name).map_err(|_| LeftOut::Unreadable)?;
+        let found = statx_at(dir, name).map_err(|_| UNREADABLE)?;
         let is_open = found.stx_mode & SEARCH_FOR_ALL == SEARCH_FOR_ALL;
         if !is_open || !self.walk.is_of(self.store, &found) {
             self.builder.add(state, Kind::Other);
             return Ok(());
         }
         self.builder.add(state, Kind::Directory);
-        let inner = open_dir(dir, name).map_err(|_| LeftOut::Unreadable)?;
+        let inner = open_dir(dir, name).map_err(|_| UNREADABLE)?;
         self.directory(inner, state, path)
     }
 

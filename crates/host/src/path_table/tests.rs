@@ -59,7 +59,7 @@ fn what_is_not_as_it_should_be_is_left_out_as_a_whole() {
     fs::write(a.join("lib/new"), "").expect("made");
     let table = path_table(&stores(&store, false), None, &[]).expect("a table");
     let path: BString = a.as_os_str().as_bytes().into();
-    assert_eq!(table.left_out, [(path, LeftOut::Changing)]);
+    assert_eq!(table.left_out, [(path, CHANGING)]);
     assert_eq!(table.paths.ask(a.join("no").as_os_str().as_bytes()), Answer::Unknown);
     // An update reads it.
     assert!(!path_table_is_current(&table.paths));

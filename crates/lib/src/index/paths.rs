@@ -7,7 +7,7 @@ use becalm_core::index::build::is_in_package;
 use becalm_core::index::paths::{Package, Paths, Root};
 use becalm_host::HostError;
 use becalm_host::index_store::Indexed;
-use becalm_host::path_table::{LeftOut, Packages, PathStore, PathTable, path_table};
+use becalm_host::path_table::{CHANGING, LeftOut, Packages, PathStore, PathTable, path_table};
 use bstr::BString;
 use rustc_hash::FxHashMap;
 
@@ -86,15 +86,15 @@ pub fn add(
     old: Option<&Paths>,
     trusted: &[PathBuf],
 ) -> Result<report::PathTable, HostError> {
-    let PathTable { paths, read, count, left_out } = path_table(stores, old, trusted)?;
+    let PathTable { paths, read, left_out } = path_table(stores, old, trusted)?;
     let left = |(path, why): (BString, LeftOut)| LeftOutPackage {
         path,
-        reason: why.words(),
-        passing: why.is_passing(),
+        reason: why,
+        passing: why == CHANGING,
     };
     let report = report::PathTable {
         packages: paths.read().count(),
-        paths: count,
+        paths: paths.count(),
         links: paths.packages.iter().map(|package| package.table.links.len()).sum(),
         read,
         left_out: left_out.into_iter().map(left).collect(),
