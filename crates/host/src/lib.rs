@@ -51,7 +51,6 @@ pub mod path;
 pub mod path_table;
 mod reader;
 mod regular;
-pub mod static_tls;
 pub mod trace;
 pub mod tree;
 pub mod trust;

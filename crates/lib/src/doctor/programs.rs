@@ -2,16 +2,21 @@
 //! session starts under the index's module too.
 
 use std::env;
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use becalm_core::index::tls::StaticTls;
+use becalm_core::facts::Libc;
+use becalm_core::index::tls::{self, StaticTls};
 use becalm_host::OsFs;
-use becalm_host::static_tls::needs_of_programs;
 use bstr::BString;
+use rayon::prelude::*;
+use rustc_hash::FxHashSet;
 use serde::Serialize;
 
 use crate::doctor::{Finding, FindingKind};
+use crate::index::programs::closure_of;
 use crate::index::variables::environment_of_process;
+use crate::path::path_bytes;
 use crate::words::{counted, grouped};
 
 const ALIGNMENT: &str = "static-tls-alignment";
@@ -43,13 +48,34 @@ impl LeftOut {
 }
 
 /// Returns the programs in the directories of `PATH` that a session with this static TLS does not
-/// start.
+/// start. Files without a predictable start and those with other loaders than glibc's are left out.
 pub(super) fn of_path(session: u64) -> Vec<LeftOut> {
-    let dirs: Vec<PathBuf> = env::var_os("PATH")
-        .map(|list| env::split_paths(&list).filter(|dir| dir.is_absolute()).collect())
-        .unwrap_or_default();
-    let needs = needs_of_programs(&OsFs::new(), &dirs, &environment_of_process());
-    needs.iter().filter_map(|(path, need)| LeftOut::of(path, *need, session)).collect()
+    let (os, environment) = (OsFs::new(), environment_of_process());
+    let of = |path: &PathBuf| {
+        let closure = closure_of(&os, path, &environment).ok()?;
+        let is_glibc = matches!(closure.facts.as_ref()?.libc, Libc::Glibc(_));
+        let need = is_glibc.then(|| tls::of_closure(&closure, &os.symbols()))?;
+        LeftOut::of(&path_bytes(path), need, session)
+    };
+    files_of_path().par_iter().filter_map(of).collect()
+}
+
+/// Returns the regular files in the directories of `PATH` (links are followed), each by the first of its names.
+fn files_of_path() -> Vec<PathBuf> {
+    let list = env::var_os("PATH").unwrap_or_default();
+    let mut seen = FxHashSet::default();
+    let mut is_new = |path: &PathBuf| {
+        let facts = path.metadata().ok().filter(|facts| facts.is_file());
+        facts.is_some_and(|facts| seen.insert((facts.dev(), facts.ino())))
+    };
+    let mut files = Vec::new();
+    for dir in env::split_paths(&list).filter(|dir| dir.is_absolute()) {
+        let entries = dir.read_dir().into_iter().flatten().flatten();
+        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+        paths.sort();
+        files.extend(paths.into_iter().filter(&mut is_new));
+    }
+    files
 }
 
 /// Returns the faults in the starts of programs; `whose` is where they are.
