@@ -1,7 +1,7 @@
 //! Identifies this machine's processor among those of [`becalm_core::search::hwcaps::for_cpu`], and
 //! decides if a loader can run on this machine.
 
-use becalm_core::elf::{Class, Endian, Ident};
+use becalm_core::elf::{Class, Endian, Ident, machine_name};
 
 /// Name of the baseline processor for [`becalm_core::search::hwcaps::for_cpu`].
 pub(crate) const BASELINE: &str = "baseline";
@@ -45,19 +45,12 @@ fn x86_64() -> &'static str {
 /// loader among them describes this very processor.
 #[must_use]
 pub(crate) fn is_native(ident: &Ident) -> bool {
-    // The `e_machine` values of the gABI.
-    let machine = match std::env::consts::ARCH {
-        "x86" => 3,
-        "powerpc64" => 21,
-        "s390x" => 22,
-        "arm" => 40,
-        "x86_64" => 62,
-        "aarch64" => 183,
-        "riscv64" => 243,
-        "loongarch64" => 258,
-        _ => return false,
+    let own = match std::env::consts::ARCH {
+        "x86" => "i386",
+        "powerpc64" => "ppc64",
+        other => other,
     };
     let class = if cfg!(target_pointer_width = "64") { Class::Elf64 } else { Class::Elf32 };
     let endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
-    (ident.machine, ident.class, ident.endian) == (machine, class, endian)
+    (machine_name(ident.machine), ident.class, ident.endian) == (own, class, endian)
 }
