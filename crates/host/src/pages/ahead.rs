@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant;
 
@@ -60,80 +60,61 @@ pub struct Requested {
 /// directories only.
 #[must_use]
 pub fn request(wanted: &[Wanted], limits: &Limits) -> Requested {
-    let work = Work { wanted, limits, next: AtomicUsize::new(0), done: Mutex::default() };
+    let (next, done) = (AtomicUsize::new(0), Mutex::new(Requested::default()));
+    let work = || {
+        let is_over = || limits.until.is_some_and(|until| Instant::now() > until);
+        while let Some(wanted) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if is_over() || !request_one(wanted, limits, &done) {
+                return;
+            }
+        }
+    };
     thread::scope(|scope| {
         for _ in 1..THREADS.min(wanted.len()) {
             // With fewer threads it takes longer.
-            let started =
-                thread::Builder::new().stack_size(STACK).spawn_scoped(scope, || work.run());
-            if started.is_err() {
+            if thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_err() {
                 break;
             }
         }
-        work.run();
+        work();
     });
-    work.done.into_inner().unwrap_or_else(PoisonError::into_inner)
+    done.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
-struct Work<'a> {
-    wanted: &'a [Wanted],
-    limits: &'a Limits,
-    next: AtomicUsize,
-    done: Mutex<Requested>,
-}
-
-impl Work<'_> {
-    fn done(&self) -> MutexGuard<'_, Requested> {
-        self.done.lock().unwrap_or_else(PoisonError::into_inner)
+/// Requests the pages of a file, or lists a directory. Returns false if the limit is reached.
+fn request_one(wanted: &Wanted, limits: &Limits, done: &Mutex<Requested>) -> bool {
+    if wanted.is_directory {
+        let entries = open_directory(&wanted.path).ok().and_then(|it| Dir::new(it).ok());
+        entries.into_iter().flatten().take_while(Result::is_ok).for_each(drop);
+        return true;
     }
-
-    fn run(&self) {
-        let is_over = || self.limits.until.is_some_and(|until| Instant::now() > until);
-        while let Some(wanted) = self.wanted.get(self.next.fetch_add(1, Ordering::Relaxed)) {
-            if is_over() {
-                return;
-            }
-            if wanted.is_directory {
-                let entries = open_directory(&wanted.path).ok().and_then(|it| Dir::new(it).ok());
-                entries.into_iter().flatten().take_while(Result::is_ok).for_each(drop);
-                continue;
-            }
-            let file = open(&wanted.path).ok().filter(|file| {
-                file.metadata().is_ok_and(|facts| FileState::of(&facts) == wanted.state)
-            });
-            let Some(file) = file else {
-                self.done().skipped += 1;
-                continue;
-            };
-            self.done().files += 1;
-            for (first, count) in &wanted.ranges {
-                if !self.range(&file, wanted.state.size, first * PAGE, count * PAGE) {
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Requests a range of a file. Returns false if the limit is reached.
-    fn range(&self, file: &File, size: u64, from: u64, length: u64) -> bool {
-        let end = from.saturating_add(length).min(size.next_multiple_of(PAGE));
-        let mut at = from;
+    let done = || done.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_as_recorded =
+        |file: &File| file.metadata().is_ok_and(|facts| FileState::of(&facts) == wanted.state);
+    let Some(file) = open(&wanted.path).ok().filter(is_as_recorded) else {
+        done().skipped += 1;
+        return true;
+    };
+    done().files += 1;
+    for &(first, count) in &wanted.ranges {
+        let (mut at, length) = (first * PAGE, count * PAGE);
+        let end = at.saturating_add(length).min(wanted.state.size.next_multiple_of(PAGE));
         while at < end {
             let bytes = (end - at).min(REQUEST);
-            let mut done = self.done();
-            if done.bytes + bytes > self.limits.bytes {
+            let mut done = done();
+            if done.bytes + bytes > limits.bytes {
                 return false;
             }
             done.bytes += bytes;
             drop(done);
-            let _ = fadvise(file, at, NonZeroU64::new(bytes), Advice::WillNeed);
-            if self.limits.wait {
+            let _ = fadvise(&file, at, NonZeroU64::new(bytes), Advice::WillNeed);
+            if limits.wait {
                 let mut buffer = vec![0; bytes as usize];
                 // A page that cannot be read is read, or reported, by the program.
                 let _ = file.read_at(&mut buffer, at);
             }
             at += bytes;
         }
-        true
     }
+    true
 }

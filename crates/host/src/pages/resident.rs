@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::{IoSliceMut, Result};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use rustix::process::geteuid;
 
-use super::PAGE;
+use super::{PAGE, open};
 
 /// Whether a page is in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,12 @@ pub enum Residency {
 #[must_use]
 pub fn of(file: &File, page: u64) -> Residency {
     by_mincore(file, page).ok().flatten().unwrap_or_else(|| by_reading(file, page))
+}
+
+/// Returns whether a page of the regular file at a path is in memory; unknown if that cannot be opened.
+#[must_use]
+pub fn at(path: &str, page: u64) -> Residency {
+    open(Path::new(path)).map_or(Residency::Unknown, |file| of(&file, page))
 }
 
 fn by_reading(file: &File, page: u64) -> Residency {

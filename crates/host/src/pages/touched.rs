@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::mem;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -15,40 +16,13 @@ use super::{MOST_PAGES, PAGE, fault_around};
 /// Bits of an entry of pagemap (Linux Documentation/admin-guide/mm/pagemap.rst): in memory, swapped.
 const PRESENT: u64 = 0b11 << 62;
 
-/// The pages of a file.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Bitmap(Vec<u64>);
-
-impl Bitmap {
-    /// Adds a page. Returns true if it is new.
-    pub fn add(&mut self, page: u64) -> bool {
-        let (word, bit) = ((page / 64) as usize, 1 << (page % 64));
-        if page >= MOST_PAGES {
-            return false;
-        }
-        if self.0.len() <= word {
-            self.0.resize(word + 1, 0);
-        }
-        let is_new = self.0[word] & bit == 0;
-        self.0[word] |= bit;
-        is_new
-    }
-
-    /// Returns the pages in order.
-    pub fn pages(&self) -> impl Iterator<Item = u64> {
-        let words = self.0.iter().zip(0u64..);
-        words.flat_map(|(&word, at)| {
-            (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit)
-        })
-    }
-}
-
 /// The pages of files that processes have touched so far.
 #[derive(Debug, Default)]
 pub struct Touched {
     numbers: FxHashMap<PathBuf, usize>,
-    /// The files, in the order in which they were first seen.
-    files: Vec<(PathBuf, Bitmap)>,
+    /// The files, in the order in which they were first seen, and for each page whether it was touched, up to the
+    /// last one that was.
+    files: Vec<(PathBuf, Vec<bool>)>,
     /// The number of pages of all files.
     count: u64,
 }
@@ -61,9 +35,12 @@ impl Touched {
     }
 
     /// Returns the files and their pages, in the order in which the files were first seen.
-    #[must_use]
-    pub fn files(&self) -> &[(PathBuf, Bitmap)] {
-        &self.files
+    pub fn files(&self) -> impl Iterator<Item = (&Path, impl Iterator<Item = u64>)> {
+        self.files.iter().map(|(path, pages)| {
+            let pages =
+                (0..).zip(pages).filter_map(|(page, &is_touched)| is_touched.then_some(page));
+            (&**path, pages)
+        })
     }
 
     /// Adds the pages that a process has now in mappings of files, and those that it has read through
@@ -124,13 +101,13 @@ impl Touched {
 
     /// Adds pages that were found elsewhere.
     pub fn add_all(&mut self, other: &Self) {
-        other.files.iter().for_each(|(path, pages)| self.add_pages(path, pages.pages()));
+        other.files().for_each(|(path, pages)| self.add_pages(path, pages));
     }
 
     /// Returns true if there are pages of a file.
     #[must_use]
     pub fn has(&self, path: &Path) -> bool {
-        self.numbers.get(path).is_some_and(|&number| !self.files[number].1.0.is_empty())
+        self.numbers.get(path).is_some_and(|&number| !self.files[number].1.is_empty())
     }
 
     /// Adds pages of a file; without pages, only its place in the order.
@@ -138,13 +115,18 @@ impl Touched {
         let number = match self.numbers.get(path) {
             Some(&number) => number,
             None => {
-                self.files.push((path.to_owned(), Bitmap::default()));
+                self.files.push((path.to_owned(), Vec::new()));
                 self.numbers.insert(path.to_owned(), self.files.len() - 1);
                 self.files.len() - 1
             }
         };
-        let bitmap = &mut self.files[number].1;
-        self.count += pages.into_iter().filter(|&page| bitmap.add(page)).count() as u64;
+        let known = &mut self.files[number].1;
+        for page in pages.into_iter().filter(|page| *page < MOST_PAGES).map(|page| page as usize) {
+            if known.len() <= page {
+                known.resize(page + 1, false);
+            }
+            self.count += u64::from(!mem::replace(&mut known[page], true));
+        }
     }
 }
 
@@ -166,8 +148,8 @@ mod tests {
         touched.add(std::process::id(), None).expect("this process");
         let own = std::env::current_exe().expect("known");
         let (_, pages) =
-            touched.files().iter().find(|(path, _)| *path == own).expect("this program is mapped");
-        assert!(pages.pages().count() > 10);
+            touched.files().find(|(path, _)| *path == own).expect("this program is mapped");
+        assert!(pages.count() > 10);
         let before = touched.count();
         touched.add(std::process::id(), None).expect("this process");
         assert!(touched.count() - before < before, "pages are counted once");
@@ -187,8 +169,8 @@ mod tests {
         let mut touched = Touched::default();
         touched.add_descriptors(std::process::id());
         let pages = |path: &Path| {
-            let found = touched.files().iter().find(|it| it.0 == path);
-            found.map(|(_, pages)| pages.pages().collect::<Vec<u64>>())
+            let found = touched.files().find(|it| it.0 == path);
+            found.map(|(_, pages)| pages.collect::<Vec<u64>>())
         };
         assert_eq!(pages(&path), Some(vec![0, 1]));
         assert_eq!(pages(dir.path()), None);
@@ -196,8 +178,10 @@ mod tests {
 
     #[test]
     fn a_page_is_added_once_and_a_far_one_is_not() {
-        let mut pages = Bitmap::default();
-        assert!(pages.add(70) && pages.add(3) && !pages.add(70) && !pages.add(MOST_PAGES));
-        assert_eq!(pages.pages().collect::<Vec<u64>>(), [3, 70]);
+        let mut touched = Touched::default();
+        touched.add_pages(Path::new("/x"), [70, 3, 70, MOST_PAGES]);
+        assert_eq!(touched.count(), 2);
+        let (path, pages) = touched.files().next().expect("added");
+        assert_eq!((path, pages.collect::<Vec<u64>>()), (Path::new("/x"), vec![3, 70]));
     }
 }

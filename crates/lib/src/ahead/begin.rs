@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use becalm_host::detached::{Detached, Priority, detached};
 use becalm_host::pages::ahead::{Limits, request};
 use becalm_host::pages::fault_around::Listener;
-use becalm_host::pages::open;
 use becalm_host::pages::resident::{self, Residency};
 
 use crate::ahead::learn::{self, Beside};
@@ -55,7 +54,8 @@ fn known(file: Option<File>, found_cold: bool) -> Option<Beside> {
     // The first start is usually the one beside which the index is made.
     let known = file.and_then(|mut file| Some((Header::read(&mut file)?, file)));
     let Some((header, file)) = known else { return Some(Beside::Indexer) };
-    let is_cold = found_cold || is_cold(&header);
+    let is_on_disk = |(path, page): &(String, u64)| resident::at(path, *page) == Residency::OnDisk;
+    let is_cold = found_cold || header.samples.iter().any(is_on_disk);
     if is_cold {
         let file = OwnedFd::from(file);
         let work = |[file]: [OwnedFd; 1]| request_rest(file.into(), None);
@@ -109,11 +109,4 @@ fn request_rest(file: File, until: Option<Instant>) {
         }
         let _ = request(&record.wanted(), &Limits { until, ..limits() });
     }
-}
-
-/// Returns true if a sample is not in memory.
-fn is_cold(header: &Header) -> bool {
-    header.samples.iter().any(|(path, page)| {
-        open(Path::new(path)).is_ok_and(|file| resident::of(&file, *page) == Residency::OnDisk)
-    })
 }

@@ -230,7 +230,7 @@ impl Watched<'_> {
             self.touched.add_pages(&path, []);
             self.noted.push(path);
         }
-        let files = self.touched.files().iter();
+        let files = self.touched.files();
         files.filter_map(|(path, _)| path.parent()).for_each(|it| opens.watch(events, it));
     }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use anyhow::Result;
 use becalm_host::pages::ahead::Wanted;
 use becalm_host::pages::resident::{self, Residency};
-use becalm_host::pages::{FileState, MOST_PAGES, PAGE, Touched, open};
+use becalm_host::pages::{FileState, MOST_PAGES, PAGE, Touched};
 use becalm_host::trust;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
@@ -228,12 +228,12 @@ impl Record {
         let mut known: BTreeMap<String, RecordedFile> =
             std::mem::take(&mut self.files).into_iter().map(|it| (it.path.clone(), it)).collect();
         let mut ranges = 0;
-        for (path, pages) in touched.files().iter().filter(|(path, _)| touched.has(path)) {
+        for (path, pages) in touched.files().filter(|(path, _)| touched.has(path)) {
             let Some(mut now) = RecordedFile::of(path) else { continue };
             let before = known.remove(&now.path).filter(|file| file.state() == now.state());
             now.opened = before.as_ref().is_some_and(|file| file.opened);
             now.since = before.as_ref().map_or(self.header.starts - 1, |file| file.since);
-            now.ranges = merged(&before.map(|file| file.ranges).unwrap_or_default(), pages.pages());
+            now.ranges = merged(&before.map(|file| file.ranges).unwrap_or_default(), pages);
             ranges += now.ranges.len();
             if ranges > MOST_RANGES {
                 break;
@@ -404,11 +404,9 @@ pub struct RecordState {
 
 impl RecordState {
     fn of(header: Header) -> Self {
-        let knows = |(path, page): &(String, u64)| {
-            open(Path::new(path)).is_ok_and(|file| resident::of(&file, *page) != Residency::Unknown)
-        };
+        let mut samples = header.samples.iter();
         Self {
-            usable: header.samples.iter().any(knows),
+            usable: samples.any(|(path, page)| resident::at(path, *page) != Residency::Unknown),
             complete: !header.is_wanting(),
             command: header.command,
             starts: header.starts,
