@@ -4,7 +4,7 @@
 #![allow(unsafe_code, reason = "an inherited descriptor has no safe form")]
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
@@ -30,14 +30,14 @@ pub const RELA: usize = 24;
 pub struct Place {
     /// The load address.
     pub address: u64,
-    /// The relocations that the loader was given, [`RELA`] bytes each; `None` if it used the object's own.
-    pub lent: Option<Vec<u8>>,
+    /// The relocations that the loader was given; `None` if it used the object's own.
+    pub lent: Option<Vec<[u8; RELA]>>,
 }
 
 /// A start that has stopped. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Steered {
-    child: Child,
+    _process: Killed,
     memory: File,
     maps: Vec<u8>,
     /// The check of the members of the program's record.
@@ -74,15 +74,17 @@ impl Steered {
                 }
             });
         }
-        let mut child = command.spawn()?;
-        if !stops_within(&mut child, limit) {
-            kill_family(&mut child);
+        let process = Killed(command.spawn()?);
+        if !stops_within(&process.0, limit) {
             return Ok(None);
         }
-        let found = read(&child, report.into());
-        let (memory, maps, members_check, places) =
-            found.inspect_err(|_| kill_family(&mut child))?;
-        Ok(Some(Self { child, memory, maps, members_check, places }))
+        let (mut report, mut told) = (File::from(report), Vec::new());
+        report.rewind()?;
+        report.read_to_end(&mut told)?;
+        let (members_check, places) = parse(&told).ok_or(io::ErrorKind::InvalidData)?;
+        let memory = File::open(format!("/proc/{}/mem", process.0.id()))?;
+        let maps = fs::read(format!("/proc/{}/maps", process.0.id()))?;
+        Ok(Some(Self { _process: process, memory, maps, members_check, places }))
     }
 
     /// Reads memory of the process.
@@ -103,13 +105,17 @@ impl Steered {
     }
 }
 
-impl Drop for Steered {
+/// A process that is killed when it is dropped.
+#[derive(Debug)]
+struct Killed(Child);
+
+impl Drop for Killed {
     fn drop(&mut self) {
-        kill_family(&mut self.child);
+        kill_family(&mut self.0);
     }
 }
 
-fn stops_within(child: &mut Child, limit: Duration) -> bool {
+fn stops_within(child: &Child, limit: Duration) -> bool {
     let began = Instant::now();
     let flags = WaitOptions::UNTRACED | WaitOptions::NOHANG;
     while began.elapsed() < limit {
@@ -120,18 +126,6 @@ fn stops_within(child: &mut Child, limit: Duration) -> bool {
         std::thread::sleep(PAUSE);
     }
     false
-}
-
-type Found = (File, Vec<u8>, u32, Vec<Place>);
-
-fn read(child: &Child, mut report: File) -> io::Result<Found> {
-    let mut told = Vec::new();
-    report.seek(SeekFrom::Start(0))?;
-    report.read_to_end(&mut told)?;
-    let (members_check, places) = parse(&told).ok_or(io::ErrorKind::InvalidData)?;
-    let memory = File::open(format!("/proc/{}/mem", child.id()))?;
-    let maps = fs::read(format!("/proc/{}/maps", child.id()))?;
-    Ok((memory, maps, members_check, places))
 }
 
 /// Reads what the module tells: the check and number of the members, then each of them.
@@ -150,7 +144,10 @@ fn parse(mut told: &[u8]) -> Option<(u32, Vec<Place>)> {
         let (address, count) = (long(entry, 0)?, long(entry, 8)?);
         let lent = match count {
             u64::MAX => None,
-            count => Some(take(usize::try_from(count).ok()?.checked_mul(RELA)?)?.to_vec()),
+            count => {
+                let bytes = take(usize::try_from(count).ok()?.checked_mul(RELA)?)?;
+                Some(bytes.as_chunks().0.to_vec())
+            }
         };
         places.push(Place { address, lent });
     }
@@ -171,7 +168,7 @@ mod tests {
         told.extend([9; RELA]);
         let places = vec![
             Place { address: 0x1000, lent: None },
-            Place { address: 0x2000, lent: Some(vec![9; RELA]) },
+            Place { address: 0x2000, lent: Some(vec![[9; RELA]]) },
         ];
         assert_eq!(parse(&told), Some((7, places)));
         for length in 0..told.len() {

@@ -14,7 +14,6 @@ use becalm_host::pages::steered::Steered;
 
 use crate::index::file;
 use crate::index::places::{self, cache_writer};
-use crate::index::variables::SWITCHES;
 use crate::pages;
 use crate::pages::choose::{Chosen, choose};
 use crate::pages::file::{Start, encode, is_usable};
@@ -83,14 +82,10 @@ fn made(indexed: &Indexed) -> io::Result<Option<(Start, Vec<Chosen>)>> {
 
 /// Returns the command of a start with the index, with an environment that is longer by so many bytes.
 fn command(indexed: &Indexed, longer: usize) -> Command {
+    let variables = indexed.variables(false, &[], false).into_iter();
     let mut command = Command::new(&indexed.real);
-    for variable in indexed.variables(false, &[], false) {
-        if let Some(value) = variable.value.filter(|_| variable.name != SWITCHES) {
-            command.env(variable.name, value);
-        }
-    }
-    command.env("BECALM_LENGTH", "x".repeat(longer));
-    command.current_dir("/");
+    command.envs(variables.filter_map(|it| Some((it.name, it.value?))));
+    command.env("BECALM_LENGTH", "x".repeat(longer)).current_dir("/");
     command
 }
 
