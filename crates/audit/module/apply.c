@@ -37,9 +37,6 @@
 # define R_IRELATIVE 0u
 #endif
 
-#define DT_RELA 7
-#define DT_RELASZ 8
-#define DT_PLTRELSZ 2
 #define DT_TEXTREL 22
 #define DT_RELACOUNT 0x6ffffff9
 
@@ -51,17 +48,12 @@ static elf_word ignored STATE = 0;
 int
 place_find (struct place *place, const struct link_map *map)
 {
+  static const elf_sword tags[PLACE_ENTRIES] = { DT_RELA, DT_RELASZ, DT_RELACOUNT, DT_PLTRELSZ };
   /* The loader maps the section writable, because it writes addresses into it itself. */
-  for (elf_dyn *entry = (elf_dyn *) (uintptr_t) map->dynamic; entry->tag != 0; entry++)
-    switch (entry->tag)
-      {
-      case DT_RELA: place->entries[PLACE_RELA] = entry; break;
-      case DT_RELASZ: place->entries[PLACE_RELASZ] = entry; break;
-      case DT_RELACOUNT: place->entries[PLACE_RELACOUNT] = entry; break;
-      case DT_PLTRELSZ: place->entries[PLACE_PLTRELSZ] = entry; break;
-      case DT_TEXTREL: return 0;
-      }
-  if (place->entries[PLACE_RELA] == NULL || place->entries[PLACE_RELASZ] == NULL)
+  for (unsigned i = 0; i < PLACE_ENTRIES; i++)
+    place->entries[i] = (elf_dyn *) (uintptr_t) dynamic_entry (map, tags[i]);
+  if (dynamic_entry (map, DT_TEXTREL) != NULL || place->entries[PLACE_RELA] == NULL
+      || place->entries[PLACE_RELASZ] == NULL)
     return 0;
   /* Some loaders leave the entries as they are in the file and add the load address at each use
      (DL_RO_DYN_SECTION of glibc). */

@@ -3,9 +3,6 @@
 #include "hash.h"
 
 #define DT_HASH 4
-#define DT_STRTAB 5
-#define DT_SYMTAB 6
-#define DT_STRSZ 10
 #define DT_RPATH 15
 #define DT_RUNPATH 29
 #define DT_GNU_HASH 0x6ffffef5
@@ -25,62 +22,56 @@ dynamic_address (const struct link_map *map, elf_word value)
   return as_is_away <= added_away ? value : added;
 }
 
-/* Returns the table at an address, NULL if there is none. */
-static const void *
-table_at (const struct link_map *map, elf_word value)
+const elf_dyn *
+dynamic_entry (const struct link_map *map, elf_sword tag)
 {
+  const elf_dyn *found = NULL;
+  for (const elf_dyn *entry = map->dynamic; entry != NULL && entry->tag != 0; entry++)
+    if (entry->tag == tag)
+      found = entry;
+  return found;
+}
+
+elf_word
+dynamic_value (const struct link_map *map, elf_sword tag)
+{
+  const elf_dyn *entry = dynamic_entry (map, tag);
+  return entry != NULL ? entry->value : 0;
+}
+
+const void *
+dynamic_table (const struct link_map *map, elf_sword tag)
+{
+  const elf_word value = dynamic_value (map, tag);
   return value != 0 ? (const void *) dynamic_address (map, value) : NULL;
-}
-
-struct tables
-dynamic_tables (const struct link_map *map)
-{
-  struct tables t = { 0 };
-  for (const elf_dyn *entry = map->dynamic; entry->tag != 0; entry++)
-    switch (entry->tag)
-      {
-      case DT_HASH: t.hash = table_at (map, entry->value); break;
-      case DT_STRTAB: t.strings = table_at (map, entry->value); break;
-      case DT_SYMTAB: t.symbols = table_at (map, entry->value); break;
-      case DT_STRSZ: t.strings_size = entry->value; break;
-      case DT_RPATH: t.rpath = entry->value; t.has_rpath = 1; break;
-      case DT_RUNPATH: t.runpath = entry->value; t.has_runpath = 1; break;
-      case DT_GNU_HASH: t.gnu_hash = table_at (map, entry->value); break;
-      case DT_VERSYM: t.versions = table_at (map, entry->value); break;
-      case DT_FLAGS_1: t.flags_1 = entry->value; break;
-      }
-  return t;
-}
-
-struct run_path
-dynamic_run_path (const struct link_map *map)
-{
-  if (map->dynamic == NULL)
-    return (struct run_path) { 0 };
-  const struct tables t = dynamic_tables (map);
-  const elf_word at = t.has_runpath ? t.runpath : t.rpath;
-  struct run_path result = { .has_runpath = t.has_runpath, .no_default = (t.flags_1 & DF_1_NODEFLIB) != 0 };
-  /* The loader does not check DT_STRSZ and may search a run path behind it. Return one that no object is known by. */
-  const char *value = t.strings == NULL || at >= t.strings_size ? "?" : t.strings + at;
-  /* An empty one counts as none, but for the DT_RPATH of others. */
-  if ((t.has_runpath || t.has_rpath) && *value != '\0')
-    {
-      result.value = value;
-      result.is_rpath = !t.has_runpath;
-    }
-  return result;
 }
 
 const char *
 dynamic_string (const struct link_map *map, elf_sword tag)
 {
-  if (map->dynamic == NULL)
-    return NULL;
-  const struct tables t = dynamic_tables (map);
-  for (const elf_dyn *entry = map->dynamic; entry->tag != 0; entry++)
-    if (entry->tag == tag && t.strings != NULL && entry->value < t.strings_size)
-      return t.strings + entry->value;
-  return NULL;
+  const elf_dyn *entry = dynamic_entry (map, tag);
+  const char *strings = entry != NULL ? dynamic_table (map, DT_STRTAB) : NULL;
+  return strings != NULL && entry->value < dynamic_value (map, DT_STRSZ) ? strings + entry->value : NULL;
+}
+
+struct run_path
+dynamic_run_path (const struct link_map *map)
+{
+  const elf_dyn *runpath = dynamic_entry (map, DT_RUNPATH), *rpath = dynamic_entry (map, DT_RPATH);
+  struct run_path result = { .has_runpath = runpath != NULL,
+                             .no_default = (dynamic_value (map, DT_FLAGS_1) & DF_1_NODEFLIB) != 0 };
+  if (runpath == NULL && rpath == NULL)
+    return result;
+  /* The loader does not check DT_STRSZ and may search a run path behind it. Return one that no object is known by. */
+  const char *value = dynamic_string (map, runpath != NULL ? DT_RUNPATH : DT_RPATH);
+  value = value != NULL ? value : "?";
+  /* An empty one counts as none, but for the DT_RPATH of others. */
+  if (*value != '\0')
+    {
+      result.value = value;
+      result.is_rpath = runpath == NULL;
+    }
+  return result;
 }
 
 uint32_t
@@ -104,13 +95,19 @@ modulo (uint32_t value, uint32_t by)
   return (uint32_t) rest;
 }
 
+/* The symbols of an object. */
+struct symbols
+{
+  const elf_sym *first;
+  const char *strings;
+};
+
 /* Returns the first symbol of that name that is not hidden, else the first one. */
 static const elf_sym *
-by_gnu_hash (const struct tables *t, const char *name)
+by_gnu_hash (const struct symbols *symbols, const uint32_t *table, const uint16_t *versions, const char *name)
 {
   const unsigned hidden = 0x8000;
   const elf_sym *found = NULL;
-  const uint32_t *table = t->gnu_hash;
   uint32_t bucket_count = table[0], first = table[1], bloom_words = table[2], hash = 5381;
   for (const char *c = name; *c != '\0'; c++)
     hash = hash * 33 + (unsigned char) *c;
@@ -120,11 +117,12 @@ by_gnu_hash (const struct tables *t, const char *name)
     return NULL;
   for (const uint32_t *chain = buckets + bucket_count + (index - first);; chain++, index++)
     {
-      if ((*chain | 1) == (hash | 1) && text_equal (t->strings + t->symbols[index].name, name))
+      const elf_sym *symbol = &symbols->first[index];
+      if ((*chain | 1) == (hash | 1) && text_equal (symbols->strings + symbol->name, name))
         {
-          found = found == NULL ? &t->symbols[index] : found;
-          if (t->versions == NULL || !(t->versions[index] & hidden))
-            return &t->symbols[index];
+          found = found == NULL ? symbol : found;
+          if (versions == NULL || !(versions[index] & hidden))
+            return symbol;
         }
       if (*chain & 1)
         return found;
@@ -132,26 +130,25 @@ by_gnu_hash (const struct tables *t, const char *name)
 }
 
 static const elf_sym *
-by_hash (const struct tables *t, const char *name)
+by_hash (const struct symbols *symbols, const uint32_t *table, const char *name)
 {
-  for (uint32_t index = 1; index < t->hash[1]; index++)
-    if (text_equal (t->strings + t->symbols[index].name, name))
-      return &t->symbols[index];
+  for (uint32_t index = 1; index < table[1]; index++)
+    if (text_equal (symbols->strings + symbols->first[index].name, name))
+      return &symbols->first[index];
   return NULL;
 }
 
 void *
 dynamic_symbol (const struct link_map *map, const char *name)
 {
-  if (map->dynamic == NULL)
-    return NULL;
-  const struct tables t = dynamic_tables (map);
+  const struct symbols symbols = { dynamic_table (map, DT_SYMTAB), dynamic_table (map, DT_STRTAB) };
+  const uint32_t *gnu_hash = dynamic_table (map, DT_GNU_HASH), *hash = dynamic_table (map, DT_HASH);
   const elf_sym *symbol = NULL;
-  if (t.strings == NULL || t.symbols == NULL)
+  if (symbols.first == NULL || symbols.strings == NULL)
     return NULL;
-  if (t.gnu_hash != NULL)
-    symbol = by_gnu_hash (&t, name);
-  else if (t.hash != NULL && ELF_MACHINE != 22u) /* z/Architecture: words of 64 bits */
-    symbol = by_hash (&t, name);
+  if (gnu_hash != NULL)
+    symbol = by_gnu_hash (&symbols, gnu_hash, dynamic_table (map, DT_VERSYM), name);
+  else if (hash != NULL && ELF_MACHINE != 22u) /* z/Architecture: words of 64 bits */
+    symbol = by_hash (&symbols, hash, name);
   return symbol != NULL && symbol->section != 0 ? (void *) (map->addr + symbol->value) : NULL;
 }

@@ -3,6 +3,12 @@
 
 #include "base.h"
 
+#define DT_PLTRELSZ 2
+#define DT_STRTAB 5
+#define DT_SYMTAB 6
+#define DT_RELA 7
+#define DT_RELASZ 8
+#define DT_STRSZ 10
 #define DT_SONAME 14
 #define DT_AUDIT 0x6ffffefc
 #define DT_DEPAUDIT 0x6ffffefb
@@ -20,20 +26,16 @@ struct run_path
   int no_default;
 };
 
-/* The tables of an object; NULL or 0 for those that it does not have. */
-struct tables
-{
-  const char *strings;
-  const elf_sym *symbols;
-  const uint32_t *gnu_hash, *hash;
-  const uint16_t *versions;
-  elf_word strings_size, rpath, runpath, flags_1;
-  int has_rpath, has_runpath;
-};
-
 struct run_path dynamic_run_path (const struct link_map *map);
 
-struct tables dynamic_tables (const struct link_map *map);
+/* Returns the last entry of a kind, as the loader does; NULL if the object has none. */
+const elf_dyn *dynamic_entry (const struct link_map *map, elf_sword tag);
+
+/* Returns the value of such an entry, 0 if the object has none. */
+elf_word dynamic_value (const struct link_map *map, elf_sword tag);
+
+/* Returns the table that such an entry leads to, NULL if the object has none. */
+const void *dynamic_table (const struct link_map *map, elf_sword tag);
 
 /* Returns the string of an entry, NULL if the object has none. */
 const char *dynamic_string (const struct link_map *map, elf_sword tag);

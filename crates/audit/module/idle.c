@@ -53,19 +53,20 @@ read_start (const elf_auxv *aux, struct start *start)
 static int
 opens_libraries (const struct start *start)
 {
-  const struct tables tables = dynamic_tables (&start->map);
-  const elf_word addr = start->map.addr;
-  const elf_phdr *segment = segment_of (start->headers, (elf_word) tables.symbols - addr, 1);
-  if (segment == NULL || segment != segment_of (start->headers, (elf_word) tables.strings - addr, 1))
+  const elf_sym *symbols = dynamic_table (&start->map, DT_SYMTAB);
+  const char *strings = dynamic_table (&start->map, DT_STRTAB);
+  const elf_word addr = start->map.addr, strings_size = dynamic_value (&start->map, DT_STRSZ);
+  const elf_phdr *segment = segment_of (start->headers, (elf_word) symbols - addr, 1);
+  if (segment == NULL || segment != segment_of (start->headers, (elf_word) strings - addr, 1))
     return 1;
-  for (const elf_sym *symbol = tables.symbols; (const char *) (symbol + 1) <= tables.strings; symbol++)
+  for (const elf_sym *symbol = symbols; (const char *) (symbol + 1) <= strings; symbol++)
     {
-      const char *name = tables.strings + symbol->name;
-      if (symbol->section == 0 && symbol->name < tables.strings_size
+      const char *name = strings + symbol->name;
+      if (symbol->section == 0 && symbol->name < strings_size
           && (text_equal (name, "dlopen") || text_equal (name, "dlmopen")))
         return 1;
     }
-  return (const char *) tables.symbols > tables.strings;
+  return (const char *) symbols > strings;
 }
 
 /* True if the index may have a program at this path. */

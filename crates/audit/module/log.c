@@ -71,6 +71,7 @@ log_line (const char *what, const void *cookie, ...)
    whose address space is not randomised have the same lines if they were relocated in the same
    way. */
 #define MAX_OBJECTS 8192u
+enum { DT_REL = 17, DT_RELSZ = 18, DT_PLTREL = 20, DT_JMPREL = 23, DT_RELRSZ = 35, DT_RELR = 36 };
 
 struct range
 {
@@ -157,12 +158,12 @@ put_slot (elf_word addr, elf_word offset, elf_word type)
   put ("\n");
 }
 
-/* Writes the slots of SIZE bytes of relocations, with ENTRY bytes each. */
+/* Writes the slots of a table of relocations with ENTRY bytes each. */
 static void
-put_table (const struct link_map *map, elf_word value, elf_word size, elf_word entry)
+put_table (const struct link_map *map, elf_sword table, elf_sword size, elf_word entry)
 {
-  const unsigned char *at = (const unsigned char *) dynamic_address (map, value);
-  for (const unsigned char *end = at + size; value != 0 && at < end; at += entry)
+  const unsigned char *at = dynamic_table (map, table);
+  for (const unsigned char *end = at + dynamic_value (map, size); at != NULL && at < end; at += entry)
     {
       const elf_word *words = (const elf_word *) at;
       elf_word type = words[1] & (sizeof (elf_word) == 8 ? 0xffffffffu : 0xffu);
@@ -173,11 +174,12 @@ put_table (const struct link_map *map, elf_word value, elf_word size, elf_word e
 
 /* The bitmaps of DT_RELR (gABI). */
 static void
-put_relr (const struct link_map *map, elf_word value, elf_word size)
+put_relr (const struct link_map *map)
 {
-  const elf_word *relr = (const elf_word *) dynamic_address (map, value);
+  const elf_word *relr = dynamic_table (map, DT_RELR);
+  const elf_word count = relr != NULL ? dynamic_value (map, DT_RELRSZ) / sizeof *relr : 0;
   elf_word offset = 0;
-  for (elf_word i = 0; value != 0 && i < size / sizeof *relr; i++)
+  for (elf_word i = 0; i < count; i++)
     {
       elf_word bits = relr[i];
       if (!(bits & 1))
@@ -196,22 +198,16 @@ put_relr (const struct link_map *map, elf_word value, elf_word size)
 static void
 put_object (unsigned number, const struct link_map *map)
 {
-  enum { PLTRELSZ = 2, RELA = 7, RELASZ = 8, REL = 17, RELSZ = 18, PLTREL = 20, JMPREL = 23, RELRSZ = 35, RELR = 36,
-         TAGS };
   const elf_word rela = 3 * sizeof (elf_word), rel = 2 * sizeof (elf_word);
-  elf_word values[TAGS] = { 0 };
-  for (const elf_dyn *entry = map->dynamic; entry->tag != 0; entry++)
-    if (entry->tag > 0 && entry->tag < TAGS)
-      values[entry->tag] = entry->value;
   put ("object ");
   put_hexadecimal (number);
   put (" ");
   put (map->name != NULL ? map->name : "");
   put ("\n");
-  put_table (map, values[RELA], values[RELASZ], rela);
-  put_table (map, values[REL], values[RELSZ], rel);
-  put_table (map, values[JMPREL], values[PLTRELSZ], values[PLTREL] == RELA ? rela : rel);
-  put_relr (map, values[RELR], values[RELRSZ]);
+  put_table (map, DT_RELA, DT_RELASZ, rela);
+  put_table (map, DT_REL, DT_RELSZ, rel);
+  put_table (map, DT_JMPREL, DT_PLTRELSZ, dynamic_value (map, DT_PLTREL) == DT_RELA ? rela : rel);
+  put_relr (map);
 }
 
 void
