@@ -111,22 +111,13 @@ is_mapped (const char *maps, elf_word address, elf_word offset)
 static unsigned
 functions_at (const char *maps, const struct mapping *mapping)
 {
-  static const unsigned char magic[5] = { 0x7f, 'E', 'L', 'F', ELF_CLASS };
-  const elf_word page = 4096;
-  const elf_ehdr *header = (const elf_ehdr *) mapping->from;
-  if (memcmp (header->ident, magic, sizeof magic) != 0 || header->phentsize != sizeof (elf_phdr)
-      || header->phoff > page || header->phoff + header->phnum * sizeof (elf_phdr) > page)
-    return 0;
-  const struct headers headers = { (const elf_phdr *) (mapping->from + header->phoff), header->phnum };
+  const struct headers headers = headers_at (mapping->from);
   const elf_phdr *first = header_of (headers, PT_LOAD), *dynamic = header_of (headers, PT_DYNAMIC);
   if (first == NULL || dynamic == NULL || first->offset != 0)
     return 0;
   struct link_map map = { mapping->from - first->vaddr, NULL, NULL, NULL, NULL };
-  elf_word at = map.addr + dynamic->vaddr;
-  if (!is_mapped (maps, at, dynamic->offset))
-    return 0;
-  map.dynamic = (const elf_dyn *) at;
-  return functions_of (&map);
+  map.dynamic = (const elf_dyn *) (map.addr + dynamic->vaddr);
+  return is_mapped (maps, (elf_word) map.dynamic, dynamic->offset) ? functions_of (&map) : 0;
 }
 
 void

@@ -23,6 +23,10 @@ enum { LOG, DUMP, LEARNER, HELPER, TREES, PAGES, STEERING, TEXTS };
 #define TEXT_SIZE 1024u
 static char texts[TEXTS][TEXT_SIZE] BUFFER = { { 0 } };
 
+/* The letters of the last `only:`, and the value of the last GLIBC_TUNABLES: for only_restore. */
+static char letters[8] STATE = { 0 };
+static char *tunables STATE = NULL;
+
 /* True if TEXT has a word in it. */
 static int
 mentions (const char *text, const char *word)
@@ -73,6 +77,9 @@ read_switches (const char *list)
         switches |= is_word (list, words[i]) ? 1u << i : 0;
       for (unsigned i = 0; i < TEXTS; i++)
         copy_text (texts[i], list, prefixes[i]);
+      const char *only = text_after (list, "only:");
+      for (size_t i = 0; only != NULL && i + 1 < sizeof letters; i++)
+        letters[i] = *only != ',' && *only != '\0' ? *only++ : '\0';
       list += length_to (list, ',');
       if (*list++ == '\0')
         break;
@@ -96,6 +103,8 @@ read_variable (const char *variable)
     read_switches (value);
   else if (changes_bindings (variable))
     process.why_not_bound = "environment";
+  if ((value = value_of (variable, "GLIBC_TUNABLES")) != NULL)
+    tunables = (char *) value;
 }
 
 /* If the loader was started as a command, the kernel's headers are those of the loader. */
@@ -181,26 +190,32 @@ process_is_loader (const char *needed)
 }
 
 struct headers
-headers_of (const struct link_map *map, int is_program)
+headers_at (elf_word address)
 {
+  static const unsigned char magic[5] = { 0x7f, 'E', 'L', 'F', ELF_CLASS };
   const elf_word page = 4096;
-  const struct headers none = { NULL, 0 };
-  if (is_program)
-    return process.headers;
-  const elf_ehdr *header = (const elf_ehdr *) map->addr;
+  const elf_ehdr *header = (const elf_ehdr *) address;
   struct statx ignored;
   /* As a path: the kernel returns EFAULT only if it cannot read a string there, because the page is unreadable, or
      behind the end of a file. */
-  if (map->addr == 0 || map->addr % page != 0
+  if (address == 0 || address % page != 0
       || sys_stat_at (-1, (const char *) header, 0, &ignored) == EFAULT_NEG
-      || memcmp (header->ident, "\177ELF", 4) != 0 || header->phentsize != sizeof (elf_phdr)
-      || header->phoff + (elf_word) header->phnum * sizeof (elf_phdr) > page)
-    return none;
-  struct headers library
-      = { (const elf_phdr *) (map->addr + header->phoff), header->phnum };
-  const elf_phdr *dynamic = header_of (library, PT_DYNAMIC);
+      || memcmp (header->ident, magic, sizeof magic) != 0 || header->phentsize != sizeof (elf_phdr)
+      || header->phoff > page || header->phoff + (elf_word) header->phnum * sizeof (elf_phdr) > page)
+    return (struct headers) { NULL, 0 };
+  return (struct headers) { (const elf_phdr *) (address + header->phoff), header->phnum };
+}
+
+struct headers
+headers_of (const struct link_map *map, int is_program)
+{
+  if (is_program)
+    return process.headers;
+  const struct headers headers = headers_at (map->addr);
+  const elf_phdr *dynamic = header_of (headers, PT_DYNAMIC);
   /* Those of that object. */
-  return dynamic != NULL && (const elf_dyn *) (map->addr + dynamic->vaddr) == map->dynamic ? library : none;
+  const int are_own = dynamic != NULL && (const elf_dyn *) (map->addr + dynamic->vaddr) == map->dynamic;
+  return are_own ? headers : (struct headers) { NULL, 0 };
 }
 
 static unsigned
@@ -365,9 +380,9 @@ drop_own (char *list)
     cut_last (list);
 }
 
-/* Restores one variable. Returns 0 if it was not set. LETTERS are copied, for BECALM has them. */
+/* Restores one variable. Returns 0 if it was not set. */
 static int
-restore (char *variable, const char *letters)
+restore (char *variable)
 {
   static const struct { char name[15], added, set; } variables[]
       = { { "LD_AUDIT", 'a', 'A' }, { "GLIBC_TUNABLES", 't', 'T' } };
@@ -392,29 +407,15 @@ restore (char *variable, const char *letters)
 void
 only_restore (void)
 {
-  char letters[8] = { 0 };
-  char **environment = process.environment, *tunables = NULL;
-  for (char **at = environment; at != NULL && *at != NULL; at++)
-    {
-      char *value = (char *) value_of (*at, "GLIBC_TUNABLES");
-      tunables = value != NULL ? value : tunables;
-      value = (char *) value_of (*at, "BECALM");
-      const char *word = value != NULL ? find_word (value) : NULL;
-      if (word == NULL)
-        continue;
-      word += sizeof "only:" - 1;
-      for (size_t i = 0; i + 1 < sizeof letters && word[i] != '\0' && word[i] != ','; i++)
-        letters[i] = word[i];
-    }
   if (letters[0] == '\0')
     {
       if (tunables != NULL)
         drop_own (tunables);
       return;
     }
-  char **to = environment;
-  for (char **from = environment; *from != NULL; from++)
-    if (restore (*from, letters))
+  char **to = process.environment;
+  for (char **from = to; *from != NULL; from++)
+    if (restore (*from))
       *to++ = *from;
   while (*to != NULL)
     *to++ = NULL;

@@ -61,6 +61,10 @@ unsigned process_auditors (const struct link_map *map);
    contents, so its load address in the link map is 0. */
 int process_is_vdso (const struct link_map *map);
 
+/* Returns the program headers of an object whose ELF header is mapped at an address; none if they are not in the same
+   page, or if it is no object. */
+struct headers headers_at (elf_word address);
+
 /* Returns the program headers of an object. For the program the kernel gives their address; a library has
    them in its first page. If an object was linked for another address, that page may be missing
    or belong to another object, so the kernel checks it before it is read. */
