@@ -78,9 +78,7 @@ start (struct search *search, const char *path, const struct statx *found)
       return;
     }
   /* A script without a first line, which a shell executes itself. */
-  size_t count = 0;
-  while (arguments[count] != NULL)
-    count++;
+  const size_t count = search->process->argument_count;
   char *with_shell[count + 3];
   with_shell[0] = (char *) "sh";
   with_shell[1] = (char *) path;
