@@ -4,6 +4,7 @@
 //! tree is therefore no larger than the closure, even if needed strings form cycles.
 
 use std::fmt::Write;
+use std::rc::Rc;
 
 use becalm_core::closure::Closure;
 use becalm_core::elf::DependencyKind;
@@ -58,14 +59,6 @@ struct Tree<'a> {
     misses: Vec<u64>,
 }
 
-/// An object that is being expanded.
-struct Level {
-    object: usize,
-    next: usize,
-    /// Length of the indentation of its children.
-    indent: usize,
-}
-
 impl<'a> Tree<'a> {
     fn new(look: Look, load: &'a Load) -> Self {
         let mut lookups_by_object = vec![Vec::new(); load.objects.len()];
@@ -80,37 +73,28 @@ impl<'a> Tree<'a> {
     }
 
     fn draw(&self, text: &mut String) {
-        if self.load.objects.is_empty() {
-            return;
-        }
         let mut expanded = vec![false; self.load.objects.len()];
+        // The lookups below one object, last first, each with its indentation and depth.
+        let below = |object: usize, indent: Rc<str>, depth: usize| {
+            let lookups = self.lookups_by_object[object].iter().rev().enumerate();
+            lookups.map(move |(after, &at)| (at, after == 0, Rc::clone(&indent), depth))
+        };
         expanded[0] = true;
-        let mut indent = String::new();
-        let mut levels = vec![Level { object: 0, next: 0, indent: 0 }];
-        while let Some(level) = levels.last_mut() {
-            let lookups = &self.lookups_by_object[level.object];
-            let Some(&at) = lookups.get(level.next) else {
-                levels.pop();
-                continue;
-            };
-            level.next += 1;
-            let is_last = level.next == lookups.len();
-            indent.truncate(level.indent);
-            let depth = levels.len();
+        let mut waiting: Vec<_> = below(0, "".into(), 1).collect();
+        while let Some((at, is_last, indent, depth)) = waiting.pop() {
             let branch = if is_last { "└── " } else { "├── " };
             let number = if depth > DEEPEST { format!("({depth}) ") } else { String::new() };
             let used = indent.chars().count() + 4 + number.len();
             let branch = self.look.faint(&format!("{indent}{branch}"));
             let _ = writeln!(text, "{branch}{number}{}", self.answer(at, &expanded, used));
-            let loaded = match self.load.resolutions[at].answer {
-                Answer::Loaded(object, _) if !expanded[object] => object,
-                _ => continue,
-            };
-            expanded[loaded] = true;
-            if depth < DEEPEST {
-                indent.push_str(if is_last { "    " } else { "│   " });
+            if let Answer::Loaded(object, _) = self.load.resolutions[at].answer
+                && !std::mem::replace(&mut expanded[object], true)
+            {
+                let line = if is_last { "    " } else { "│   " };
+                let deeper = || format!("{indent}{line}").into();
+                let indent = if depth < DEEPEST { deeper() } else { indent };
+                waiting.extend(below(object, indent, depth + 1));
             }
-            levels.push(Level { object: loaded, next: 0, indent: indent.len() });
         }
     }
 
