@@ -179,18 +179,14 @@ impl LoggedProbe {
         }
     }
 
-    /// Returns true for a probe of a hwcaps subdirectory of its search dir, or of a file in one. An empty
-    /// `dir` is the current directory, or means that no directory was searched.
+    /// Returns true for a probe of a hwcaps subdirectory of its search dir, or of a file in one.
     #[must_use]
     pub(crate) fn is_in_subdirectory(&self) -> bool {
-        let (path, dir) = (&self.path, self.dir());
-        let below = match path.strip_prefix(dir.as_bytes()) {
-            Some(below) if !dir.is_empty() => below.trim_start_with(|c| c == '/'),
-            // A relative path starts with the subdirectory of the current directory.
-            Some(below) if !below.starts_with(b"/") => below,
-            _ => return false,
-        };
+        // The `stat` of the search dir itself may lack the slash that `dir_len` counts.
+        let below = self.path.get(self.dir_len..).unwrap_or_default();
         match self.call {
+            // An absolute path here means that no directory was searched.
+            _ if below.starts_with(b"/") => false,
             Call::Open => below.contains(&b'/'),
             Call::Stat => !below.is_empty(),
         }
