@@ -66,24 +66,13 @@ const AARCH64: &[Cpu] = &[
     cpu(&["generic", "baseline", "armv8-a"], 0, "aarch64", None),
     cpu(&["armv8.1-a", "qemu"], 1 << 8, "aarch64", None),
 ];
-const AARCH64_BE: &[Cpu] = &[
-    cpu(&["generic", "baseline", "armv8-a"], 0, "aarch64_be", None),
-    cpu(&["armv8.1-a", "qemu"], 1 << 8, "aarch64_be", None),
-];
 
-/// The kernel's platform ends in the byte order.
 const ARM: &[Cpu] = &[
     cpu(&["generic", "baseline", "armv7-a"], 1 << 6, "v7l", None),
     cpu(&["armv7-a+neon"], 1 << 6 | 1 << 12, "v7l", None),
     cpu(&["armv8-a", "qemu"], 1 << 6 | 1 << 12, "v8l", None),
     cpu(&["armv6"], 1 << 6, "v6l", None),
     cpu(&["armv5te"], 0, "v5tel", None),
-];
-const ARM_BE: &[Cpu] = &[
-    cpu(&["generic", "baseline", "armv7-a"], 1 << 6, "v7b", None),
-    cpu(&["armv7-a+neon"], 1 << 6 | 1 << 12, "v7b", None),
-    cpu(&["armv8-a", "qemu"], 1 << 6 | 1 << 12, "v8b", None),
-    cpu(&["armv6"], 1 << 6, "v6b", None),
 ];
 
 /// zarch, ldisp, eimm and dfp, which z10 and all later CPUs have.
@@ -127,10 +116,10 @@ fn cpus(arch: Arch, endian: Endian) -> &'static [Cpu] {
     match (arch, endian) {
         (Arch::X86_64, _) => X86_64,
         (Arch::I386, _) => I386,
-        (Arch::Aarch64, Endian::Little) => AARCH64,
-        (Arch::Aarch64, Endian::Big) => AARCH64_BE,
+        (Arch::Aarch64, _) => AARCH64,
         (Arch::Arm, Endian::Little) => ARM,
-        (Arch::Arm, Endian::Big) => ARM_BE,
+        // No big-endian CPU is an armv5te.
+        (Arch::Arm, Endian::Big) => &ARM[..ARM.len() - 1],
         (Arch::S390, _) => S390,
         (Arch::PowerPc | Arch::PowerPc64Le, _) => POWERPC,
         (Arch::Other, _) => OTHER,
@@ -155,7 +144,13 @@ pub fn for_cpu(ident: &Ident, libc: Libc, cpu: &str) -> Result<LoaderFacts, Unkn
         let names: Vec<_> = known.iter().flat_map(|entry| entry.names).copied().collect();
         return Err(UnknownCpu { name: cpu.to_owned(), known: names.join(", ") });
     };
-    let platform = Some(BStr::new(found.platform)).filter(|name| !name.is_empty());
+    // The kernel's platform names the byte order.
+    let platform = match (arch, ident.endian) {
+        (Arch::Aarch64, Endian::Big) => format!("{}_be", found.platform),
+        (Arch::Arm, Endian::Big) => found.platform.replace('l', "b"),
+        _ => found.platform.to_owned(),
+    };
+    let platform = Some(BStr::new(&platform)).filter(|name| !name.is_empty());
     // The loader cache kept its legacy bits three releases longer than the directories.
     let cache_hwcaps = release.minor < FIRST_WITHOUT_CACHE_HWCAPS;
     // Only the 64-bit loader of s390 has levels (sysdeps/s390/s390-64/dl-hwcaps-subdirs.c).
