@@ -19,14 +19,6 @@ const JAVA_CLASS: u32 = 45;
 /// hundred kilobytes.
 const COMMANDS_MAX: u32 = 4 << 20;
 
-/// A Mach-O file: one slice, or those of a universal ("fat") file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MachO {
-    /// The slices in file order. Members of a fat file that are not a Mach-O image, such as static
-    /// archives, are left out.
-    pub slices: Vec<Slice>,
-}
-
 /// The image for one CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slice {
@@ -73,22 +65,22 @@ pub fn is_macho(head: &[u8]) -> bool {
     kind_of(head).is_some()
 }
 
-/// Parses the headers and load commands of a thin or fat Mach-O file.
+/// Parses the headers and load commands of a thin or universal ("fat") Mach-O file. Returns the slices in
+/// file order. Members of a fat file that are not a Mach-O image, such as static archives, are left out.
 ///
 /// # Errors
 /// Returns [`MachOError::NotMachO`] if the file lacks the magic bytes. Returns
 /// [`MachOError::Malformed`] if a header, a slice or a load command is out of bounds, if a name is
 /// outside its command, or if the commands of a slice exceed 4 MiB.
-pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<MachO, MachOError> {
+pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<Vec<Slice>, MachOError> {
     let head = data.read_bytes_at(0, 8).unwrap_or_default();
     let kind = kind_of(head).ok_or(MachOError::NotMachO)?;
     let len = data.len().map_err(|()| MachOError::Malformed("its length is unknown"));
-    let slices = match kind {
-        FileKind::MachOFat32 => fat_slices::<FatArch32, R>(data, len?)?,
-        FileKind::MachOFat64 => fat_slices::<FatArch64, R>(data, len?)?,
-        _ => slice_at(data, 0, len?)?.into_iter().collect(),
-    };
-    Ok(MachO { slices })
+    match kind {
+        FileKind::MachOFat32 => fat_slices::<FatArch32, R>(data, len?),
+        FileKind::MachOFat64 => fat_slices::<FatArch64, R>(data, len?),
+        _ => Ok(slice_at(data, 0, len?)?.into_iter().collect()),
+    }
 }
 
 /// Returns the kind of a Mach-O file by its first 8 bytes.

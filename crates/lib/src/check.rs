@@ -9,7 +9,7 @@ use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::SearchCost;
 use becalm_core::loader::load::{Answer, Refusal, Resolution, Role, Stop};
 use becalm_core::loader::{GlibcVersion, Libc};
-use becalm_core::macho::{self, MachO};
+use becalm_core::macho;
 use becalm_core::path;
 use becalm_core::probe::Probe;
 use becalm_core::search::hwcaps::FIRST_WITHOUT_LEGACY;
@@ -255,8 +255,8 @@ pub fn check(
             let program = Program { calmed_by, bindings, ..program };
             Ok(Some((Box::new(program), Some(*closure))))
         }
-        Ok(Followed::MachO(file)) => {
-            Ok(Some((Box::new(Program::of_mac(assumed, target, &file)), None)))
+        Ok(Followed::MachO(slices)) => {
+            Ok(Some((Box::new(Program::of_mac(assumed, target, &slices)), None)))
         }
         Ok(Followed::Nothing) => Ok(None),
         Err(error) => Err(Problem::new(target.shown.clone(), error)),
@@ -371,14 +371,14 @@ impl Program {
         }
     }
 
-    fn of_mac(assumed: &Assumptions, target: &Target, file: &MachO) -> Self {
-        let machine = match file.slices.as_slice() {
+    fn of_mac(assumed: &Assumptions, target: &Target, slices: &[macho::Slice]) -> Self {
+        let machine = match slices {
             [] => "unknown",
             [only] => only.cpu,
             _ => "universal",
         };
         Self {
-            slices: Some(file.slices.iter().map(Slice::of).collect()),
+            slices: Some(slices.iter().map(Slice::of).collect()),
             ..Self::bare(assumed, target, Kind::MachO, machine)
         }
     }

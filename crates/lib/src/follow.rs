@@ -8,7 +8,7 @@ use becalm_core::closure::{self, Closure, ClosureError, Subject, SubjectKind};
 use becalm_core::elf::ElfError;
 use becalm_core::fs::{Errno, FileSystem};
 use becalm_core::loader::{Environment, Libc};
-use becalm_core::macho::{self, MachO};
+use becalm_core::macho;
 use becalm_host::FactChoice;
 use bstr::{BStr, BString, ByteSlice};
 use object::ReadCache;
@@ -41,8 +41,8 @@ fn of_closure(error: &ClosureError) -> anyhow::Error {
 pub enum Followed {
     /// An ELF file's closure, and whether it would start in secure-execution mode.
     Elf(Box<Closure>, bool),
-    /// A file of macOS.
-    MachO(MachO),
+    /// The slices of a file of macOS.
+    MachO(Vec<macho::Slice>),
     /// A file of a folder that neither starts nor is loaded.
     Nothing,
 }

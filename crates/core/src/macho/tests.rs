@@ -77,7 +77,7 @@ fn thin_images_of_every_class_and_byte_order() {
         let bytes = sample(wide, big);
         assert!(is_macho(&bytes));
         let file = parse(&bytes[..]).unwrap();
-        let [slice] = &file.slices[..] else { panic!("{file:?}") };
+        let [slice] = &file[..] else { panic!("{file:?}") };
         assert_eq!(slice.cpu, "x86_64");
         assert_eq!(slice.dylibs.len(), 6);
         assert_eq!(slice.dylibs[1], "@rpath/libweak.dylib");
@@ -93,10 +93,10 @@ fn fat_file_gives_its_images_and_skips_archives() {
     let bytes = fat(&[one, b"!<arch>\nmember".to_vec(), two]);
     assert!(is_macho(&bytes));
     let file = parse(&bytes[..]).unwrap();
-    let cpus: Vec<_> = file.slices.iter().map(|slice| slice.cpu).collect();
+    let cpus: Vec<_> = file.iter().map(|slice| slice.cpu).collect();
     assert_eq!(cpus, ["x86_64", "arm64"]);
-    assert_eq!(file.slices[0].dyld_candidates(), 1);
-    assert_eq!(file.slices[1].rpaths.len(), 0);
+    assert_eq!(file[0].dyld_candidates(), 1);
+    assert_eq!(file[1].rpaths.len(), 0);
 }
 
 /// The command is `LC_LOAD_WEAK_DYLIB` with the marker of `dylib_use_command`.
@@ -106,7 +106,7 @@ fn the_newer_command_has_its_name_behind_the_flags() {
     bytes[32 + 8..32 + 12].copy_from_slice(&28_u32.to_le_bytes());
     bytes[32 + 12..32 + 16].copy_from_slice(&0x1a74_1800_u32.to_le_bytes());
     bytes[32 + 24..32 + 28].copy_from_slice(&8_u32.to_le_bytes());
-    assert_eq!(parse(&bytes[..]).unwrap().slices[0].dylibs, ["/a.dylib"]);
+    assert_eq!(parse(&bytes[..]).unwrap()[0].dylibs, ["/a.dylib"]);
 }
 
 #[test]
@@ -156,7 +156,7 @@ proptest! {
             bytes[at] = byte;
         }
         if let Ok(file) = parse(&bytes[..]) {
-            for slice in file.slices {
+            for slice in file {
                 let _ = slice.dyld_candidates();
             }
         }
