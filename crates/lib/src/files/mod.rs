@@ -68,7 +68,8 @@ pub enum FileUse {
 /// The files of one or several starts, each once. The links that lead to a file come before it.
 pub struct FileList<'a> {
     fs: &'a dyn FileSystem,
-    files: Vec<StartFile>,
+    /// The files in the order in which they were added.
+    pub files: Vec<StartFile>,
     seen: FxHashSet<BString>,
 }
 
@@ -97,12 +98,6 @@ impl<'a> FileList<'a> {
                 self.add(path.as_ref(), FileUse::Configuration);
             }
         }
-    }
-
-    /// Returns the files in the order in which they were added.
-    #[must_use]
-    pub fn finish(self) -> Vec<StartFile> {
-        self.files
     }
 
     /// Adds a file, and the links that lead to it.
@@ -166,7 +161,7 @@ pub fn of_start(
         }
     }
     list.add_start(closure);
-    list.finish()
+    list.files
 }
 
 /// Returns the closure of a program on the way; `None` if its start cannot be followed.

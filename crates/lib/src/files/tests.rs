@@ -23,7 +23,7 @@ fn facts() -> LoaderFacts {
         hwcap_mask: 0,
         platform_bit: None,
         reads: becalm_core::facts::Readers::default(),
-        tunables: Default::default(),
+        no_exec_stack: false,
     }
 }
 
@@ -33,7 +33,7 @@ fn files(fs: &MemFs, program: &str, via: &[BString]) -> Vec<StartFile> {
     let mut list = FileList::new(fs);
     via.iter().for_each(|script| list.add(script.as_ref(), FileUse::Script));
     list.add_start(&closure.expect("a start"));
-    list.finish()
+    list.files
 }
 
 /// A program in a repository, with libraries behind links of files and of directories.

@@ -8,7 +8,7 @@ use becalm_core::elf::{Class, Endian, Ident};
 use becalm_core::search::loader_cache::{self, NewEntry};
 use object::elf::{
     DT_NEEDED, DT_NULL, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB, DT_SYMENT, DT_SYMTAB,
-    DynamicTag, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, ProgramType,
+    PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE, ProgramType,
 };
 
 /// Larger than the pages of any machine.
@@ -67,19 +67,18 @@ impl Out<'_> {
     }
 
     fn header(&mut self, count: u64) {
-        let is_64 = self.target.class == Class::Elf64;
-        let endian = if self.target.endian == Endian::Little { 1 } else { 2 };
-        self.bytes.extend([0x7f, b'E', b'L', b'F', 1 + u8::from(is_64), endian, 1]);
+        let Ident { class, endian, machine, flags, .. } = *self.target;
+        self.bytes.extend([0x7f, b'E', b'L', b'F', class as u8, endian as u8, 1]);
         self.pad(16);
-        self.numbers(2, &[3, self.target.machine.into()]);
+        self.numbers(2, &[3, machine.into()]);
         self.numbers(4, &[1]);
-        let (size, entry) = if is_64 { (64, 56) } else { (52, 32) };
+        let (size, entry) = if class == Class::Elf64 { (64, 56) } else { (52, 32) };
         self.addresses(&[0, size, 0]);
-        self.numbers(4, &[self.target.flags.into()]);
+        self.numbers(4, &[flags.into()]);
         self.numbers(2, &[size, entry, count, 0, 0, 0]);
     }
 
-    fn segment(&mut self, kind: ProgramType, at: u64, size: u64, align: u64) {
+    fn segment(&mut self, (kind, at, size, align): (ProgramType, u64, u64, u64)) {
         let flags = if matches!(kind, PT_NOTE | PT_INTERP) { 4 } else { 6 };
         if self.target.class == Class::Elf64 {
             self.numbers(4, &[kind.0.into(), flags]);
@@ -88,11 +87,6 @@ impl Out<'_> {
             self.numbers(4, &[kind.0.into(), at, at, at, size, size, flags, align]);
         }
     }
-}
-
-/// Returns the number of a dynamic tag.
-fn number(tag: DynamicTag) -> u64 {
-    tag.0.cast_unsigned()
 }
 
 /// Returns the bytes of an object for the loader that `target` identifies.
@@ -106,7 +100,7 @@ pub fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
         [(DT_SONAME, object.soname), (DT_NEEDED, object.needed), (DT_RUNPATH, object.runpath)]
     {
         if let Some(text) = text {
-            entries.extend([number(tag), parts.bytes.len() as u64 - strings]);
+            entries.push((tag, parts.bytes.len() as u64 - strings));
             parts.strings(&[text]);
         }
     }
@@ -123,34 +117,26 @@ pub fn object(target: &Ident, object: &Object<'_>) -> Vec<u8> {
     }
     let note_size = parts.pad(4) - note;
     let interpreter = parts.pad(8);
-    let interpreter_size = object.interpreter.map_or(0, |path| path.len() as u64 + 1);
     parts.strings(object.interpreter.as_slice());
     let dynamic = parts.pad(8);
     let symbol_size = if target.class == Class::Elf64 { 24 } else { 16 };
-    for (tag, value) in [
-        (DT_STRTAB, strings),
-        (DT_SYMTAB, symbols),
-        (DT_STRSZ, strings_size),
-        (DT_SYMENT, symbol_size),
-        (DT_NULL, 0),
-    ] {
-        entries.extend([number(tag), value]);
+    entries.extend([(DT_STRTAB, strings), (DT_SYMTAB, symbols), (DT_STRSZ, strings_size)]);
+    entries.extend([(DT_SYMENT, symbol_size), (DT_NULL, 0)]);
+    for (tag, value) in entries {
+        parts.addresses(&[tag.0.cast_unsigned(), value]);
     }
-    parts.addresses(&entries);
     let size = parts.bytes.len() as u64;
 
+    let segments = [
+        // The interpreter precedes the loadable segments (gABI, "Program Header").
+        object.interpreter.map(|path| (PT_INTERP, interpreter, path.len() as u64 + 1, 1)),
+        Some((PT_LOAD, 0, size, ALIGN)),
+        Some((PT_DYNAMIC, dynamic, size - dynamic, 8)),
+        object.note.map(|_| (PT_NOTE, note, note_size, 4)),
+    ];
     let mut head = Out { target, bytes: Vec::new() };
-    let parts_of = [object.note.is_some(), object.interpreter.is_some()];
-    head.header(2 + parts_of.map(u64::from).iter().sum::<u64>());
-    // The interpreter precedes the loadable segments (gABI, "Program Header").
-    if object.interpreter.is_some() {
-        head.segment(PT_INTERP, interpreter, interpreter_size, 1);
-    }
-    head.segment(PT_LOAD, 0, size, ALIGN);
-    head.segment(PT_DYNAMIC, dynamic, size - dynamic, 8);
-    if object.note.is_some() {
-        head.segment(PT_NOTE, note, note_size, 4);
-    }
+    head.header(segments.iter().flatten().count() as u64);
+    segments.into_iter().flatten().for_each(|segment| head.segment(segment));
     parts.bytes[..head.bytes.len()].copy_from_slice(&head.bytes);
     parts.bytes
 }

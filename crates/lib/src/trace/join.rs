@@ -59,7 +59,7 @@ fn files(image: &Image) -> Vec<StartFile> {
     for path in &image.opened {
         list.add(path.as_ref(), FileUse::Opened);
     }
-    list.finish()
+    list.files
 }
 
 /// `answer` is missing for a fork, for an image after very many others, and if no thread could be
