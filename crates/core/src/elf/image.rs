@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use object::elf::{DynamicTag, PT_DYNAMIC, PT_LOAD, PT_NOTE};
+use object::elf::{self, DynamicFlags, DynamicTag, PT_DYNAMIC, PT_LOAD, PT_NOTE};
 use object::read::ReadRef;
 
 use super::notes::{Note, notes};
@@ -31,7 +31,7 @@ pub struct Image<'data, R> {
 }
 
 /// The entries of `PT_DYNAMIC`: tags and values.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tags(pub(crate) Vec<(DynamicTag, u64)>);
 
 impl Tags {
@@ -39,6 +39,18 @@ impl Tags {
     /// each (glibc `elf_get_dynamic_info`).
     pub(crate) fn get(&self, tag: DynamicTag) -> Option<u64> {
         self.0.iter().rfind(|entry| entry.0 == tag).map(|entry| entry.1)
+    }
+
+    /// Returns true if there is an entry, or the flag that replaces it.
+    pub(crate) fn has(&self, tag: DynamicTag, flag: DynamicFlags) -> bool {
+        self.get(tag).is_some() || self.get(elf::DT_FLAGS).unwrap_or(0) & flag.0 != 0
+    }
+
+    /// `DT_BIND_NOW`, `DF_BIND_NOW` or `DF_1_NOW`.
+    pub(crate) fn bind_now(&self) -> bool {
+        // `elf_get_dynamic_info` sets `l_info[DT_BIND_NOW]` for `DF_1_NOW` as well.
+        let flags_1 = self.get(elf::DT_FLAGS_1).unwrap_or(0);
+        self.has(elf::DT_BIND_NOW, elf::DF_BIND_NOW) || flags_1 & elf::DF_1_NOW.0 != 0
     }
 }
 

@@ -2,9 +2,8 @@
 //! sections.
 //!
 //! [`parse`] makes an [`ObjectView`] from the bytes of a file, and [`ident`] reads the header only.
-//! [`resolution_note`] and [`dlopen_note`] decode the descriptors in [`Notes`].
+//! [`resolution_note`] and [`dlopen_sonames`] decode the descriptors in [`Notes`].
 
-mod dlopen_note;
 mod dynamic;
 mod header;
 mod image;
@@ -25,18 +24,17 @@ use bstr::{BStr, BString, ByteSlice};
 use object::{Endian as _, Endianness};
 use thiserror::Error;
 
-pub use dlopen_note::dlopen_sonames;
 pub use header::ident;
 pub use image::Image;
 pub(crate) use image::Tags;
 pub use machine::machine_name;
-pub use notes::notes;
+pub use notes::{dlopen_sonames, notes};
 pub(crate) use numbers::{Reader, Writer};
 pub use parse::{Head, head, parse};
 pub(crate) use segment::Segment;
 
 /// The parts of one ELF file that a loader or becalm uses.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectView {
     /// The identification and machine fields of the ELF header.
     pub ident: Ident,
@@ -63,17 +61,7 @@ impl ObjectView {
     /// Makes an object of which only the header is known.
     #[must_use]
     pub fn new(ident: Ident) -> Self {
-        Self {
-            ident,
-            has_load: false,
-            interpreter: None,
-            interpreter_fault: None,
-            dynamic: None,
-            build_id: None,
-            tls: None,
-            exec_stack: None,
-            notes: Notes::default(),
-        }
+        Self { ident, ..Self::default() }
     }
 
     /// Returns true for an object that can be started: it has an interpreter, is `ET_EXEC`, or has
@@ -147,7 +135,7 @@ impl ObjectView {
 }
 
 /// The identification and machine fields of an ELF header (gABI, "ELF Header").
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ident {
     /// `EI_CLASS`.
     pub class: Class,
@@ -166,11 +154,12 @@ pub struct Ident {
 }
 
 /// `EI_CLASS`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Class {
     /// `ELFCLASS32`.
     Elf32 = 1,
     /// `ELFCLASS64`.
+    #[default]
     Elf64 = 2,
 }
 
@@ -182,9 +171,10 @@ impl Class {
 }
 
 /// `EI_DATA`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Endian {
     /// `ELFDATA2LSB`.
+    #[default]
     Little = 1,
     /// `ELFDATA2MSB`.
     Big = 2,

@@ -81,7 +81,7 @@ struct Reference<'a> {
 
 impl<'a> Scopes<'a> {
     /// `_dl_relocate_object`: makes the bindings of one object. `None` if the lookups take too many
-    /// steps: [`BindError::TooManySteps`].
+    /// steps.
     fn relocate(&mut self, index: usize, symbols: &'a ObjectSymbols) -> Option<Vec<Binding>> {
         let Some(machine) = symbols.machine else { return Some(Vec::new()) };
         let mut known: FxHashMap<(u32, SymbolClass), Option<Found>> = FxHashMap::default();

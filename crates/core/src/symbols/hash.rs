@@ -8,7 +8,7 @@ use super::machine::KnownMachine;
 use crate::elf::{ElfError, Image, Tags};
 
 /// The hash table in which a loader searches an object.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) enum HashTable {
     /// `DT_GNU_HASH`: a Bloom filter, buckets, and chains of hashes.
     Gnu {
@@ -24,6 +24,7 @@ pub(super) enum HashTable {
     /// `DT_HASH`: buckets and chains of symbol indices.
     Sysv { buckets: Vec<u32>, chains: Vec<u32> },
     /// No table: no symbol is found in the object.
+    #[default]
     None,
 }
 

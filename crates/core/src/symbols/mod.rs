@@ -19,7 +19,6 @@
 //! - Definitions of the vDSO, for a program that names it in a `DT_NEEDED`.
 
 mod binding;
-mod dynamic;
 pub mod glibc;
 mod hash;
 pub mod machine;
@@ -77,31 +76,16 @@ pub struct BindOptions {
     pub only_static_tls: bool,
 }
 
-/// The reason why a start has no bindings.
+/// The reason why a start has no bindings: the tables of an object cannot be read, the relocation types of
+/// its machine are unknown, or its lookups take more steps than in any real program, so that the tables
+/// are hostile.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum BindError {
-    /// The tables of an object cannot be read.
-    #[error("{path}: {source}")]
-    Object {
-        /// The object.
-        path: BString,
-        /// The error.
-        source: ElfError,
-    },
-    /// The object is for a machine with unknown relocation types.
-    #[error("{path}: relocations of {machine} are not known")]
-    Machine {
-        /// The object.
-        path: BString,
-        /// Name of its machine.
-        machine: &'static str,
-    },
-    /// The lookups take more steps than in any real program, so the tables are hostile.
-    #[error("{path}: its symbol lookups take too many steps")]
-    TooManySteps {
-        /// The object whose lookups exceeded the limit.
-        path: BString,
-    },
+#[error("{path}: {reason}")]
+pub struct BindError {
+    /// The object.
+    pub path: BString,
+    /// The reason.
+    pub reason: String,
 }
 
 /// Predicts every binding of a start.
@@ -143,7 +127,8 @@ fn bind_each<'a>(
     let mut bound = vec![ObjectBindings::default(); load.objects.len()];
     for &index in &relocation_order {
         let Some(symbols) = &objects[index] else { continue };
-        let too_many = || BindError::TooManySteps { path: load.objects[index].path.clone() };
+        let reason = || "its symbol lookups take too many steps".to_owned();
+        let too_many = || BindError { path: load.objects[index].path.clone(), reason: reason() };
         let (bindings, lazy) = relocate(index, symbols).ok_or_else(too_many)?;
         bound[index] = ObjectBindings { symbols: Some(Arc::clone(symbols)), bindings, lazy };
     }
@@ -158,13 +143,11 @@ fn read(
     if object.namespace != 0 {
         return Ok(None);
     }
-    let path = object.path.clone();
-    let symbols = match files.symbols(object) {
-        Ok(symbols) => symbols,
-        Err(source) => return Err(BindError::Object { path, source }),
-    };
+    let failed = |reason| BindError { path: object.path.clone(), reason };
+    let symbols = files.symbols(object).map_err(|error| failed(error.to_string()))?;
     if symbols.machine.is_none() {
-        return Err(BindError::Machine { path, machine: symbols.ident.machine_name() });
+        let machine = symbols.ident.machine_name();
+        return Err(failed(format!("relocations of {machine} are not known")));
     }
     Ok(Some(symbols))
 }

@@ -12,7 +12,7 @@ use crate::elf::{Class, ElfError, Ident, Image, Tags};
 
 /// The data of one object that symbol lookup and relocation need. It is read once for each file and
 /// shared by all starts that load the file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ObjectSymbols {
     /// The identification and machine fields.
     pub ident: Ident,
@@ -117,11 +117,7 @@ impl ObjectSymbols {
             symbolic: tags.has(elf::DT_SYMBOLIC, elf::DF_SYMBOLIC),
             tags,
             dynamic_address: image.dynamic.map_or(0, |segment| segment.vaddr),
-            symbols: Vec::new(),
-            strings: Vec::new(),
-            hash: HashTable::None,
-            versions: VersionTable::default(),
-            relocations: Relocations::default(),
+            ..Self::default()
         };
         if let Some(machine) = machine {
             object.fill(&image, machine)?;

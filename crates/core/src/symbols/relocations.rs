@@ -1,9 +1,8 @@
 //! `DT_REL`, `DT_RELA`, `DT_RELR` and `DT_JMPREL` of one object.
 
-use object::elf;
+use object::elf::{self, DynamicTag};
 use object::read::ReadRef;
 
-use super::dynamic::Table;
 use super::machine::{KnownMachine, TypeOf};
 use super::symbol_type::{Binding, Definer, Relative, RelocationKind, SymbolType};
 use crate::elf::{Class, ElfError, Image, Tags};
@@ -21,6 +20,24 @@ pub struct Relocations {
     pub relative: Vec<Relative>,
     /// All other relocations. Within each table `IRELATIVE` is last.
     pub(super) symbolic: Vec<Relocation>,
+}
+
+/// Address and size in bytes of a table.
+#[derive(Clone, Copy, Debug)]
+struct Table {
+    address: u64,
+    size: u64,
+}
+
+impl Table {
+    fn end(self) -> u64 {
+        self.address.wrapping_add(self.size)
+    }
+
+    /// Reads the table. An empty one may have any address.
+    fn bytes<'data, R: ReadRef<'data>>(self, image: &Image<'data, R>) -> Option<&'data [u8]> {
+        if self.size == 0 { Some(&[]) } else { image.bytes(self.address, self.size) }
+    }
 }
 
 /// A relocation that is not relative.
@@ -52,6 +69,13 @@ impl Relocation {
             symbol_type: SymbolType::NoType,
             unique: false,
         }
+    }
+}
+
+impl Tags {
+    fn table(&self, address: DynamicTag, size: DynamicTag) -> Table {
+        let value = |tag| self.get(tag).unwrap_or(0);
+        Table { address: value(address), size: value(size) }
     }
 }
 

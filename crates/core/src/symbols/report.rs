@@ -182,11 +182,10 @@ impl<'a> Reader<'a> {
     fn undefined(&self) -> Vec<UndefinedSymbol> {
         let mut places: FxHashMap<(usize, u32), usize> = FxHashMap::default();
         let mut undefined: Vec<UndefinedSymbol> = Vec::new();
-        for (index, symbols, binding) in self.all() {
-            if binding.definer != Definer::Missing {
-                continue;
-            }
-            let lazy = self.bindings.objects[index].is_lazy(binding);
+        for (index, binding) in self.bindings.undefined() {
+            let object = &self.bindings.objects[index];
+            let Some(symbols) = &object.symbols else { continue };
+            let lazy = object.is_lazy(binding);
             let place = places.entry((index, binding.symbol)).or_insert_with(|| {
                 undefined.push(UndefinedSymbol {
                     object: self.path(index),
