@@ -29,7 +29,7 @@ fn facts(minor: u16) -> LoaderFacts {
         hwcap_mask: 2,
         platform_bit: Some(50),
         reads: Default::default(),
-        tunables: Default::default(),
+        no_exec_stack: false,
     }
 }
 

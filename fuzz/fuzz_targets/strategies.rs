@@ -30,7 +30,7 @@ fn facts() -> LoaderFacts {
         hwcap_mask: 0,
         platform_bit: None,
         reads: Default::default(),
-        tunables: Default::default(),
+        no_exec_stack: false,
     }
 }
 

@@ -11,8 +11,9 @@ use rustc_hash::FxHashSet;
 use thiserror::Error;
 
 use crate::elf::{Class, DependencyKind, ET_DYN, ET_EXEC, ElfError, Endian, Ident, ObjectView};
-use crate::fs::{Errno, FileSystem, OpenedFile};
+use crate::fs::{Errno, FileSystem};
 use crate::loader::load::{Answer, Load, LoadedObject, Reason, Resolution, Role, Start, Stop};
+pub use crate::loader::load::{Subject, SubjectKind};
 use crate::loader::{Environment, Libc, LoaderFacts, glibc, musl};
 use crate::path;
 use crate::probe::{LoggedProbe, Probe};
@@ -52,36 +53,6 @@ pub enum ClosureError {
         /// The error.
         reason: String,
     },
-}
-
-/// The file whose closure is predicted.
-#[derive(Clone, Debug)]
-pub struct Subject {
-    /// The path, as given.
-    pub path: BString,
-    /// The file.
-    pub file: Arc<OpenedFile>,
-    /// The object.
-    pub view: Arc<ObjectView>,
-    /// The way in which it is started.
-    pub kind: SubjectKind,
-}
-
-/// The way in which a subject is started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SubjectKind {
-    /// The kernel maps the program and its interpreter.
-    Program {
-        /// `PT_INTERP`.
-        interpreter: BString,
-    },
-    /// The loader maps the library, as with `ld.so LIBRARY`.
-    Library {
-        /// The usual loader of its machine, if there is one.
-        interpreter: Option<BString>,
-    },
-    /// The kernel starts the static program without a loader. There is no search.
-    Static,
 }
 
 impl Subject {
@@ -245,27 +216,19 @@ impl Starts<'_> {
     }
 
     fn start(&self, subject: &Subject, interpreter: &BStr) -> Result<Start, ClosureError> {
-        let fs = self.fs;
-        let bad_interpreter = |reason: String| ClosureError::Interpreter {
-            path: subject.path.clone(),
-            interpreter: interpreter.to_owned(),
-            reason,
-        };
-        let loader = match fs.open(interpreter) {
-            Ok(file) => file.object.clone().map_err(|error| bad_interpreter(error.to_string()))?,
-            Err(Errno::NOENT) => return Err(bad_interpreter("no such file".to_owned())),
-            Err(Errno(errno)) => {
-                return Err(bad_interpreter(format!("cannot open: errno {errno}")));
+        let opened = self.fs.open(interpreter).map_err(|errno| match errno {
+            Errno::NOENT => "no such file".to_owned(),
+            Errno(errno) => format!("cannot open: errno {errno}"),
+        });
+        let loader = opened.and_then(|file| file.object.clone().map_err(|error| error.to_string()));
+        let (path, interpreter) = (subject.path.clone(), interpreter.to_owned());
+        match loader {
+            Ok(loader) => {
+                let origin = origin_of(self.fs, subject);
+                Ok(Start { subject: subject.clone(), origin, interpreter, loader })
             }
-        };
-        Ok(Start {
-            path: subject.path.clone(),
-            origin: origin_of(fs, subject),
-            file: Arc::clone(&subject.file),
-            view: Arc::clone(&subject.view),
-            interpreter: interpreter.to_owned(),
-            loader,
-        })
+            Err(reason) => Err(ClosureError::Interpreter { path, interpreter, reason }),
+        }
     }
 }
 

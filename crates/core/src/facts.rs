@@ -94,8 +94,9 @@ pub struct LoaderFacts {
     /// The strategies that the loader's bytes show it to support. The model uses
     /// [`Environment::reads`] instead, which the user can override.
     pub reads: Readers,
-    /// The tunables in effect.
-    pub tunables: Tunables,
+    /// The tunable `glibc.rtld.execstack=0` (since 2.42): no object may have an executable stack. The
+    /// tunables that mask hwcaps are in the other facts.
+    pub no_exec_stack: bool,
 }
 
 impl LoaderFacts {
@@ -105,13 +106,6 @@ impl LoaderFacts {
     pub fn is_in_system_dirs(&self, path: &BStr) -> bool {
         self.system_dirs.iter().any(|dir| path.starts_with(dir))
     }
-}
-
-/// The tunables that decide whether a start succeeds. Those that mask hwcaps are in the other facts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tunables {
-    /// `glibc.rtld.execstack=0` (since 2.42): no object may have an executable stack.
-    pub no_exec_stack: bool,
 }
 
 /// The environment variables and modes of a start that change the search.

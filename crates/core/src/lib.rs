@@ -34,7 +34,7 @@
 //!     # hwcap_mask: 0,
 //!     # platform_bit: None,
 //!     # reads: Readers::default(),
-//!     # tunables: Default::default(),
+//!     # no_exec_stack: false,
 //!     // and the loader cache, `$LIB`, `$PLATFORM`, hwcaps
 //! };
 //! let subject = Subject::open(&fs, "/bin/program".into())?;

@@ -230,7 +230,7 @@ impl Input<'_> {
             hwcap_mask: self.hwcap_mask,
             platform_bit: self.platform_bit,
             reads: Default::default(),
-            tunables: Default::default(),
+            no_exec_stack: false,
         }
     }
 

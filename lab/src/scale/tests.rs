@@ -115,7 +115,7 @@ fn facts() -> LoaderFacts {
         hwcap_mask: 0,
         platform_bit: None,
         reads: Readers::default(),
-        tunables: Default::default(),
+        no_exec_stack: false,
     }
 }
 

@@ -8,19 +8,45 @@ use crate::elf::{DependencyKind, ObjectView};
 use crate::fs::{FileId, OpenedFile};
 use crate::probe::{Call, LoggedProbe, Outcome, SearchSource};
 
+/// The file whose closure is predicted.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// The path, as given.
+    pub path: BString,
+    /// The file.
+    pub file: Arc<OpenedFile>,
+    /// The object.
+    pub view: Arc<ObjectView>,
+    /// The way in which it is started.
+    pub kind: SubjectKind,
+}
+
+/// The way in which a subject is started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SubjectKind {
+    /// The kernel maps the program and its interpreter.
+    Program {
+        /// `PT_INTERP`.
+        interpreter: BString,
+    },
+    /// The loader maps the library, as with `ld.so LIBRARY`.
+    Library {
+        /// The usual loader of its machine, if there is one.
+        interpreter: Option<BString>,
+    },
+    /// The kernel starts the static program without a loader. There is no search.
+    Static,
+}
+
 /// The program to start, and its interpreter.
 #[derive(Clone, Debug)]
 pub struct Start {
-    /// The path of the program, as the user or the kernel names it.
-    pub path: BString,
+    /// The program.
+    pub subject: Subject,
     /// The value of `$ORIGIN` for the program. If the kernel maps the program, this is the
     /// directory of its path with every link resolved. If the loader maps it
     /// (`ld.so PROGRAM`), this is the directory of the path as given.
     pub origin: BString,
-    /// The program's file.
-    pub file: Arc<OpenedFile>,
-    /// The program's object.
-    pub view: Arc<ObjectView>,
     /// The path of the interpreter: `PT_INTERP`, or the loader that a library is checked with.
     pub interpreter: BString,
     /// The interpreter's object.
@@ -208,48 +234,38 @@ impl Answer {
     }
 }
 
-/// The reason why a loader refuses a file that it opened. The messages are those of glibc.
+/// The reason why a loader refuses a file that it opened: the message of glibc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+#[error("{0}")]
+pub struct Refusal(&'static str);
+
+impl Refusal {
     /// The file has fewer bytes than an ELF header.
-    #[error("file too short")]
-    TooShort,
+    pub const TOO_SHORT: Self = Self("file too short");
     /// `read` failed, as it does on a directory.
-    #[error("cannot read file data")]
-    Unreadable,
+    pub const UNREADABLE: Self = Self("cannot read file data");
     /// The file lacks the ELF magic.
-    #[error("invalid ELF header")]
-    NotElf,
+    pub const NOT_ELF: Self = Self("invalid ELF header");
     /// The byte order, version, OS ABI, padding or program header size is wrong.
-    #[error("unsupported ELF header")]
-    Header,
+    pub const HEADER: Self = Self("unsupported ELF header");
     /// The type is neither `ET_DYN` nor `ET_EXEC`.
-    #[error("only ET_DYN and ET_EXEC can be loaded")]
-    Kind,
+    pub const KIND: Self = Self("only ET_DYN and ET_EXEC can be loaded");
     /// A needed string leads to an `ET_EXEC` file.
-    #[error("cannot dynamically load executable")]
-    Executable,
+    pub const EXECUTABLE: Self = Self("cannot dynamically load executable");
     /// A needed string leads to a file with `DF_1_PIE`.
-    #[error("cannot dynamically load position-independent executable")]
-    Pie,
+    pub const PIE: Self = Self("cannot dynamically load position-independent executable");
     /// The file has no `PT_LOAD`.
-    #[error("object file has no loadable segments")]
-    NoSegments,
+    pub const NO_SEGMENTS: Self = Self("object file has no loadable segments");
     /// The file has no `PT_DYNAMIC`, or an empty one.
-    #[error("object file has no dynamic section")]
-    NoDynamic,
+    pub const NO_DYNAMIC: Self = Self("object file has no dynamic section");
     /// The header is valid, but the rest of the file is not.
-    #[error("malformed ELF file")]
-    Malformed,
+    pub const MALFORMED: Self = Self("malformed ELF file");
     /// A needed string of a set-id program has a DST.
-    #[error("DST not allowed in SUID/SGID programs")]
-    DstInSecureMode,
+    pub const DST_IN_SECURE_MODE: Self = Self("DST not allowed in SUID/SGID programs");
     /// An object needs an executable stack, and a tunable forbids it.
-    #[error("cannot enable executable stack as shared object requires")]
-    ExecStack,
+    pub const EXEC_STACK: Self = Self("cannot enable executable stack as shared object requires");
     /// A DST has no value, in an entry that requires one.
-    #[error("empty dynamic string token substitution")]
-    EmptyDst,
+    pub const EMPTY_DST: Self = Self("empty dynamic string token substitution");
 }
 
 /// The reason why a start ends before the program's entry point.

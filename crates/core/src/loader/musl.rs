@@ -136,7 +136,13 @@ impl<'a> Walk<'a> {
         // device and inode.
         let loader = fs.open(start.interpreter.as_bstr());
         let loader_id = loader.map_or(FileId { dev: 0, ino: 0 }, |file| file.id);
-        walk.add(&start.path, start.file.id, &start.view, Role::Program, None);
+        walk.add(
+            &start.subject.path,
+            start.subject.file.id,
+            &start.subject.view,
+            Role::Program,
+            None,
+        );
         walk.add(&start.interpreter, loader_id, &start.loader, Role::Loader, None);
         walk
     }
@@ -291,15 +297,17 @@ impl<'a> Walk<'a> {
         if object != PROGRAM {
             // In a set-id program a relative origin would depend on the current directory.
             let origin = paths::directory(&self.load.objects[object].path);
-            return Some(origin).filter(|origin| !self.secure || origin_is_absolute(origin));
+            // It is empty for the root directory.
+            let is_absolute = origin.is_empty() || origin.starts_with(b"/");
+            return Some(origin).filter(|_| is_absolute || !self.secure);
         }
         // The loader maps a program without PT_INTERP, by the path on its command line.
-        if self.start.view.interpreter.is_none() {
-            return Some(paths::directory(&self.start.path));
+        if self.start.subject.view.interpreter.is_none() {
+            return Some(paths::directory(&self.start.subject.path));
         }
         // `readlink` of /proc/self/exe writes into a buffer of this size. A path that fills the
         // buffer drops the run path.
-        let program = self.fs.canonicalize(self.start.path.as_bstr());
+        let program = self.fs.canonicalize(self.start.subject.path.as_bstr());
         if self.secure || program.is_ok_and(|path| path.len() >= BUFFER) {
             return None;
         }
@@ -317,7 +325,11 @@ impl<'a> Walk<'a> {
         let outcome = opened.as_ref().map_or_else(|&errno| errno.into(), |_| Outcome::Hit);
         self.log(SearchSource::System, outcome, &file, 0)?;
         let path = match opened {
-            Ok(_) => paths::first_string(&self.fs.read(file.as_bstr()).unwrap_or_default()),
+            Ok(_) => {
+                let bytes = self.fs.read(file.as_bstr()).unwrap_or_default();
+                // `path_open` reads it as a C string.
+                bytes.split_str("\0").next().unwrap_or_default().into()
+            }
             // Only a missing file selects the default. Any other error leaves `sys_path` empty.
             Err(Errno::NOENT) => self.default_path.clone(),
             Err(_) => BString::default(),
@@ -431,26 +443,28 @@ impl<'a> Walk<'a> {
     fn check(&self, file: &OpenedFile) -> Result<Arc<ObjectView>, (Outcome, Refusal)> {
         let wanted = &self.start.loader.ident;
         let header = if wanted.class == Class::Elf64 { 64 } else { 52 };
-        let head = file.head.as_ref().map_err(|_| (Outcome::Refused, Refusal::Unreadable))?;
+        let head = file.head.as_ref().map_err(|_| (Outcome::Refused, Refusal::UNREADABLE))?;
         if head.len() < header {
-            return Err((Outcome::NotElf, Refusal::TooShort));
+            return Err((Outcome::NotElf, Refusal::TOO_SHORT));
         }
         let view = file.object.as_ref().map_err(|error| match error {
-            ElfError::NotElf => (Outcome::NotElf, Refusal::NotElf),
-            ElfError::Malformed(_) => (Outcome::Refused, Refusal::Malformed),
-            ElfError::Unreadable(_) => (Outcome::Refused, Refusal::Unreadable),
+            ElfError::NotElf => (Outcome::NotElf, Refusal::NOT_ELF),
+            ElfError::Malformed(_) => (Outcome::Refused, Refusal::MALFORMED),
+            ElfError::Unreadable(_) => (Outcome::Refused, Refusal::UNREADABLE),
         })?;
         let refused = |refusal| Err((Outcome::Refused, refusal));
         match view.ident.e_type {
-            _ if view.ident.class != wanted.class => Err((Outcome::WrongClass, Refusal::Header)),
-            _ if view.ident.endian != wanted.endian => refused(Refusal::Header),
+            _ if view.ident.class != wanted.class => Err((Outcome::WrongClass, Refusal::HEADER)),
+            _ if view.ident.endian != wanted.endian => refused(Refusal::HEADER),
             // `map_library` maps an executable at its own address and fails with `EBUSY` if it gets
             // another one. Two fixed address ranges are likely to overlap.
-            ET_EXEC if self.start.view.ident.e_type == ET_EXEC => refused(Refusal::Executable),
-            ET_DYN | ET_EXEC if view.dynamic.is_none() => refused(Refusal::NoDynamic),
-            ET_DYN | ET_EXEC if !view.has_load => refused(Refusal::NoSegments),
+            ET_EXEC if self.start.subject.view.ident.e_type == ET_EXEC => {
+                refused(Refusal::EXECUTABLE)
+            }
+            ET_DYN | ET_EXEC if view.dynamic.is_none() => refused(Refusal::NO_DYNAMIC),
+            ET_DYN | ET_EXEC if !view.has_load => refused(Refusal::NO_SEGMENTS),
             ET_DYN | ET_EXEC => Ok(Arc::clone(view)),
-            _ => refused(Refusal::Kind),
+            _ => refused(Refusal::KIND),
         }
     }
 }
@@ -460,10 +474,4 @@ impl<'a> Walk<'a> {
 fn is_loader(name: &[u8]) -> bool {
     let part = name.strip_prefix(b"lib");
     part.is_some_and(|part| RESERVED.iter().any(|word| part.starts_with(word)))
-}
-
-/// Returns true if an origin is absolute. [`paths::directory`] returns an empty string for the
-/// root directory.
-fn origin_is_absolute(origin: &BString) -> bool {
-    origin.is_empty() || origin.starts_with(b"/")
 }

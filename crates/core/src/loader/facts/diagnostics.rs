@@ -6,7 +6,7 @@ use bstr::{BString, ByteSlice, ByteVec};
 use rustc_hash::FxHashMap;
 
 use super::{MAX_SYSTEM_DIRS, dst_lib, release};
-use crate::facts::{Readers, Tunables};
+use crate::facts::Readers;
 use crate::loader::{Libc, LoaderFacts};
 use crate::search::hwcaps::arch::{Arch, FIRST_WITHOUT_CACHE_HWCAPS};
 
@@ -53,7 +53,6 @@ pub fn from_diagnostics(text: &str) -> Option<LoaderFacts> {
     let active = number_of("dl_hwcaps_subdirs_active").unwrap_or(0);
     let levels = levels.split_str(":").filter(|name| !name.is_empty()).zip(0..64);
     let levels = levels.filter(|(_, bit)| active >> bit & 1 != 0);
-    let tunables = Tunables { no_exec_stack: tunable("glibc.rtld.execstack") == Some("0") };
     Some(LoaderFacts {
         libc: Libc::Glibc(version),
         lib: string_of("dl_dst_lib").unwrap_or_else(|| dst_lib(&system_dirs)),
@@ -64,7 +63,7 @@ pub fn from_diagnostics(text: &str) -> Option<LoaderFacts> {
         hwcap_mask,
         platform_bit: bit.filter(|bit| cache_hwcaps && *bit < 64),
         reads: Readers::default(),
-        tunables,
+        no_exec_stack: tunable("glibc.rtld.execstack") == Some("0"),
         platform,
         cache_path: string_of("path.sysconfdir").map(|mut path| {
             path.push_str("/ld.so.cache");
@@ -210,9 +209,9 @@ version.version=\"2.43\"
         let with = |tunables: &str| from_diagnostics(&[X86_64_2_36, tunables].concat()).unwrap();
         let masked = with("glibc.cpu.hwcap_mask: 0x4 (min: 0x0, max: 0xffffffffffffffff)\n");
         assert_eq!(masked.legacy_hwcaps, ["avx512_1", "haswell", "tls"]);
-        assert_eq!((masked.hwcap_mask, masked.tunables.no_exec_stack), (4, false));
-        assert!(!with("glibc.rtld.execstack: 2 (min: 0, max: 2)\n").tunables.no_exec_stack);
-        assert!(with("glibc.rtld.execstack: 0 (min: 0, max: 2)\n").tunables.no_exec_stack);
+        assert_eq!((masked.hwcap_mask, masked.no_exec_stack), (4, false));
+        assert!(!with("glibc.rtld.execstack: 2 (min: 0, max: 2)\n").no_exec_stack);
+        assert!(with("glibc.rtld.execstack: 0 (min: 0, max: 2)\n").no_exec_stack);
     }
 
     #[test]

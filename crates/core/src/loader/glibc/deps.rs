@@ -127,12 +127,12 @@ impl Process<'_> {
         // `expand_dst` rejects every DST here. `_dl_dst_substitute` rejects only some uses of
         // `$ORIGIN`.
         if self.environment.secure {
-            return Err(Answer::Refused(Refusal::DstInSecureMode));
+            return Err(Answer::Refused(Refusal::DST_IN_SECURE_MODE));
         }
         match dst::expand(dependency.name.as_ref(), &self.tokens(object)) {
             Some(name) if !name.is_empty() => Ok(name),
             _ if dependency.kind == DependencyKind::Auxiliary => {
-                Err(Answer::Refused(Refusal::EmptyDst))
+                Err(Answer::Refused(Refusal::EMPTY_DST))
             }
             _ => Err(Answer::Skipped),
         }

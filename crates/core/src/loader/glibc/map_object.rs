@@ -190,7 +190,7 @@ impl Process<'_> {
             Ok(bytes) => {
                 let is_of_package = source == SearchSource::PackageCache;
                 self.load.package_caches.extend(is_of_package.then(|| path.clone()));
-                LoaderCache::parse_for(bytes, &self.start.view.ident).map(Rc::new)
+                LoaderCache::parse_for(bytes, &self.start.subject.view.ident).map(Rc::new)
             }
             Err(errno) => {
                 self.errno = errno;
@@ -243,13 +243,13 @@ impl Process<'_> {
             self.add_name(namespace, object, name);
             return Answer::SameFile(object, source);
         }
-        let Ok(view) = file.object.clone() else { return Answer::Refused(Refusal::Malformed) };
+        let Ok(view) = file.object.clone() else { return Answer::Refused(Refusal::MALFORMED) };
         if let Err(refusal) = verify::map_from_fd(&view) {
             return Answer::Refused(refusal);
         }
         // `_dl_map_object_from_fd` makes the stack executable only if the tunable allows it.
-        if self.facts.tunables.no_exec_stack && view.needs_exec_stack() {
-            return Answer::Refused(Refusal::ExecStack);
+        if self.facts.no_exec_stack && view.needs_exec_stack() {
+            return Answer::Refused(Refusal::EXEC_STACK);
         }
         // The path is the one that the search made. For a library behind a link, `$ORIGIN` is the
         // directory of the link.

@@ -128,7 +128,7 @@ impl<'a> Process<'a> {
             library_path: PathList::default(),
             system_dirs,
             caches: FxHashMap::default(),
-            cache_query: CacheQuery::new(&start.view.ident, facts),
+            cache_query: CacheQuery::new(&start.subject.view.ident, facts),
             errno: Errno(0),
             candidate: BString::default(),
             found_before,
@@ -153,7 +153,12 @@ impl<'a> Process<'a> {
     /// recognises them by their inode.
     fn add_program_and_loader(&mut self) {
         let start = self.start;
-        let program = LoadedObject::new(&start.path, start.file.id, &start.view, Role::Program);
+        let program = LoadedObject::new(
+            &start.subject.path,
+            start.subject.file.id,
+            &start.subject.view,
+            Role::Program,
+        );
         self.add_object(program, start.origin.clone());
         // The program's l_name and its only libname are the empty string.
         self.add_name(0, 0, BStr::new(""));

@@ -178,18 +178,18 @@ impl Process<'_> {
     ) -> (Outcome, Result<Option<Found>, Ended>) {
         // `open_verify` clears errno before it reads the header.
         self.errno = Errno(0);
-        match verify::open_verify(&file, &self.start.view.ident) {
+        match verify::open_verify(&file, &self.start.subject.view.ident) {
             Verdict::Good => {
                 let path = path.to_owned();
                 (Outcome::Hit, Ok(Some(Found { file, path, source })))
             }
             Verdict::PassedOver(outcome) => {
-                self.errno = verify::PASSED_OVER;
+                self.errno = Errno::NOENT;
                 (outcome, Ok(None))
             }
             Verdict::Refused(refusal) => {
                 let outcome = match refusal {
-                    Refusal::NotElf | Refusal::TooShort => Outcome::NotElf,
+                    Refusal::NOT_ELF | Refusal::TOO_SHORT => Outcome::NotElf,
                     _ => Outcome::Refused,
                 };
                 (outcome, Err(Ended::Refused(refusal)))

@@ -18,7 +18,7 @@ impl Process<'_> {
     /// Follows `dl_main` up to the program's entry point.
     pub(super) fn start(&mut self) -> Result<(), Ended> {
         // `_dl_handle_execstack_tunable`.
-        if self.facts.tunables.no_exec_stack && self.start.view.needs_exec_stack() {
+        if self.facts.no_exec_stack && self.start.subject.view.needs_exec_stack() {
             self.load.stop = Some(Stop::ExecStack);
             return Err(Ended::Start);
         }
@@ -54,7 +54,7 @@ impl Process<'_> {
     /// `DT_DEPAUDIT` (`load_audit_modules`). Each module has a list of link maps of its own, with
     /// its own copies of the libraries it needs.
     fn load_audit_modules(&mut self) -> Result<(), Ended> {
-        let dynamic = self.start.view.dynamic.as_ref();
+        let dynamic = self.start.subject.view.dynamic.as_ref();
         let lists = [
             self.environment.audit.clone(),
             // `audit_list_add_dynamic_tag` appends these after the names of `LD_AUDIT`.

@@ -165,16 +165,15 @@ fn has_directory(run_path: &[u8], dir: &[u8]) -> bool {
 
 /// Returns true if a `..` leaves the directory that a relative path starts in.
 fn leaves(path: &[u8]) -> bool {
-    let mut depth = 0_usize;
-    for name in path.split(|&byte| byte == b'/') {
-        match name {
-            b"" | b"." => {}
-            // A path such as `/store/pkg/../other` names a file that can change independently of
-            // the package.
-            b".." if depth == 0 => return true,
-            b".." => depth -= 1,
-            _ => depth += 1,
-        }
-    }
-    false
+    let mut depth = 0_isize;
+    path.split_str("/").any(|name| {
+        depth += match name {
+            b"" | b"." => 0,
+            b".." => -1,
+            _ => 1,
+        };
+        // A path such as `/store/pkg/../other` names a file that can change independently of the
+        // package.
+        depth < 0
+    })
 }

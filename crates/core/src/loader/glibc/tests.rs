@@ -215,7 +215,7 @@ fn a_file_without_elf_magic_ends_the_start() {
     let closure = run(&fs);
     assert_eq!(probes(&closure), ["open:not-elf /a/liba.so"]);
     let fatal = closure.fatal().expect("a fatal answer");
-    assert_eq!(fatal.answer, Answer::Refused(Refusal::NotElf));
+    assert_eq!(fatal.answer, Answer::Refused(Refusal::NOT_ELF));
 }
 
 #[test]
@@ -472,7 +472,7 @@ fn a_tunable_that_forbids_executable_stacks_ends_the_start() {
             .object("/a/liba.so", library);
         let mut facts = facts(44);
         assert_eq!(walk(&fs, facts.clone(), &Environment::default()).load.stop, None);
-        facts.tunables.no_exec_stack = true;
+        facts.no_exec_stack = true;
         walk(&fs, facts, &Environment::default())
     };
     let library = || ObjectBuilder::library("liba.so");
@@ -480,5 +480,5 @@ fn a_tunable_that_forbids_executable_stacks_ends_the_start() {
     assert_eq!(start(program().exec_stack(), library()).load.stop, Some(Stop::ExecStack));
     let closure = start(program(), library().exec_stack());
     let fatal = closure.fatal().expect("a fatal answer");
-    assert_eq!(fatal.answer, Answer::Refused(Refusal::ExecStack));
+    assert_eq!(fatal.answer, Answer::Refused(Refusal::EXEC_STACK));
 }

@@ -4,7 +4,7 @@
 use object::elf::{EF_PPC64_ABI, EF_RISCV_FLOAT_ABI, EM_ARM, EM_PPC64, EM_RISCV, Machine};
 
 use crate::elf::{Class, DF_1_PIE, ET_DYN, ET_EXEC, Ident, ObjectView};
-use crate::fs::{Errno, OpenedFile};
+use crate::fs::OpenedFile;
 use crate::loader::load::Refusal;
 use crate::probe::Outcome;
 
@@ -28,7 +28,7 @@ pub(crate) fn fitness(file: &OpenedFile, host: &Ident) -> Verdict {
         (Verdict::Good, Ok(view)) => {
             map_from_fd(view).map_or_else(Verdict::Refused, |()| Verdict::Good)
         }
-        (Verdict::Good, Err(_)) => Verdict::Refused(Refusal::Malformed),
+        (Verdict::Good, Err(_)) => Verdict::Refused(Refusal::MALFORMED),
         (verdict, _) => verdict,
     }
 }
@@ -37,16 +37,16 @@ pub(crate) fn fitness(file: &OpenedFile, host: &Ident) -> Verdict {
 pub(crate) fn open_verify(file: &OpenedFile, host: &Ident) -> Verdict {
     let head = match &file.head {
         Ok(head) => head.as_slice(),
-        Err(_) => return Verdict::Refused(Refusal::Unreadable),
+        Err(_) => return Verdict::Refused(Refusal::UNREADABLE),
     };
     // The loader compares with its own `sizeof (ElfW(Ehdr))`, whatever the class of the file is.
     let header_len = if host.class == Class::Elf64 { 64 } else { 52 };
     // The length is checked before the magic: a short text file is "too short", not "invalid".
     if head.len() < header_len {
-        return Verdict::Refused(Refusal::TooShort);
+        return Verdict::Refused(Refusal::TOO_SHORT);
     }
     if !head.starts_with(b"\x7fELF") {
-        return Verdict::Refused(Refusal::NotElf);
+        return Verdict::Refused(Refusal::NOT_ELF);
     }
     // A biarch system has libraries of both classes: this is not an error (`found_other_class`).
     if head[4] != host.class as u8 {
@@ -70,7 +70,7 @@ fn verify_header(head: &[u8], host: &Ident) -> Verdict {
         && known_abi
         && head[9..16].iter().all(|&byte| byte == 0);
     if ident_ok && word(20) != 1 {
-        return Verdict::Refused(Refusal::Header);
+        return Verdict::Refused(Refusal::HEADER);
     }
     // The machine is checked before the errors of `e_ident` are raised: a bad OS ABI in a file for
     // another machine is not an error.
@@ -78,14 +78,14 @@ fn verify_header(head: &[u8], host: &Ident) -> Verdict {
         return Verdict::PassedOver(Outcome::WrongMachine);
     }
     if !ident_ok {
-        return Verdict::Refused(Refusal::Header);
+        return Verdict::Refused(Refusal::HEADER);
     }
     if !matches!(half(16), ET_DYN | ET_EXEC) {
-        return Verdict::Refused(Refusal::Kind);
+        return Verdict::Refused(Refusal::KIND);
     }
     // The loader indexes the table as an array of its own `ElfW(Phdr)`.
     if half(if is_64 { 54 } else { 42 }) != if is_64 { 56 } else { 32 } {
-        return Verdict::Refused(Refusal::Header);
+        return Verdict::Refused(Refusal::HEADER);
     }
     Verdict::Good
 }
@@ -93,23 +93,20 @@ fn verify_header(head: &[u8], host: &Ident) -> Verdict {
 /// The checks of `_dl_map_object_from_fd` that a library can fail, in its order.
 pub(crate) fn map_from_fd(view: &ObjectView) -> Result<(), Refusal> {
     if !view.has_load {
-        return Err(Refusal::NoSegments);
+        return Err(Refusal::NO_SEGMENTS);
     }
     // A process cannot have a second executable: its copy relocations and static TLS are the
     // program's.
     if view.ident.e_type == ET_EXEC {
-        return Err(Refusal::Executable);
+        return Err(Refusal::EXECUTABLE);
     }
     match &view.dynamic {
-        None => Err(Refusal::NoDynamic),
+        None => Err(Refusal::NO_DYNAMIC),
         // The header cannot tell a PIE from a library: both are `ET_DYN`.
-        Some(dynamic) if dynamic.flags_1 & DF_1_PIE != 0 => Err(Refusal::Pie),
+        Some(dynamic) if dynamic.flags_1 & DF_1_PIE != 0 => Err(Refusal::PIE),
         Some(_) => Ok(()),
     }
 }
-
-/// The errno that `open_verify` sets if it skips a file.
-pub(super) const PASSED_OVER: Errno = Errno::NOENT;
 
 /// `elf_machine_matches_host`. Some architectures compare flags besides `e_machine`; the program's
 /// own flags stand in for those of the loader.

@@ -123,11 +123,7 @@ pub(super) fn directory(path: &BString) -> BString {
 pub fn path_file(interpreter: &BString, ident: &Ident) -> BString {
     let prefix: &[u8] =
         if interpreter.starts_with(b"/") { path::parent(path::parent(interpreter)) } else { b"" };
-    let mut path = BString::from(prefix);
-    path.extend_from_slice(b"/etc/ld-musl-");
-    path.extend_from_slice(&arch(interpreter, ident));
-    path.extend_from_slice(b".path");
-    path
+    [prefix, b"/etc/ld-musl-", &arch(interpreter, ident), b".path"].concat().into()
 }
 
 /// Returns `LDSO_ARCH`, which is compiled into the loader. It is read from the loader's file
@@ -150,9 +146,4 @@ fn arch_of(ident: &Ident) -> &'static str {
         "mipsn32el" => "mipsel",
         name => name,
     }
-}
-
-/// Returns the bytes up to a NUL: `path_open` reads the path file as a C string.
-pub(super) fn first_string(bytes: &[u8]) -> BString {
-    bytes[..bytes.find_byte(0).unwrap_or(bytes.len())].into()
 }

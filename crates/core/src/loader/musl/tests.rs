@@ -8,6 +8,7 @@ use crate::elf::Endian;
 use crate::fs::MemFs;
 use crate::fs::mem::ObjectBuilder;
 use crate::loader::facts;
+use crate::loader::load::Subject;
 use crate::probe::SearchSource::{Direct, LibraryPath, Rpath, Runpath, System};
 
 const LD: &str = "/lib/ld-musl-x86_64.so.1";
@@ -27,9 +28,8 @@ fn system(program: ObjectBuilder) -> MemFs {
 }
 
 fn start_at(fs: &MemFs, path: &str) -> Start {
-    let file = fs.open(path.into()).expect("the program is there");
-    let view = file.object.clone().expect("the program is an object");
-    let interpreter = view.interpreter.clone().unwrap_or_else(|| LD.into());
+    let subject = Subject::open(fs, path.into()).expect("the program is an object");
+    let interpreter = subject.view.interpreter.clone().unwrap_or_else(|| LD.into());
     let loader = fs.open(interpreter.as_bstr()).expect("the loader is there");
     let real = fs.canonicalize(path.into()).expect("the program is there");
     let origin = match paths::directory(&real) {
@@ -37,7 +37,7 @@ fn start_at(fs: &MemFs, path: &str) -> Start {
         origin => origin,
     };
     let loader = loader.object.clone().expect("the loader is an object");
-    Start { path: path.into(), origin, file, view, interpreter, loader }
+    Start { subject, origin, interpreter, loader }
 }
 
 fn started(fs: &MemFs, path: &str, environment: &Environment) -> Load {
@@ -273,18 +273,18 @@ fn a_file_that_cannot_be_mapped_ends_the_search_but_not_the_walk() {
     let refused = |refusal| Answer::Refused(refusal);
 
     let narrow = library().class(Class::Elf32);
-    assert_eq!(wrong(narrow), (WrongClass, refused(Refusal::Header)));
+    assert_eq!(wrong(narrow), (WrongClass, refused(Refusal::HEADER)));
     let big = library().endian(Endian::Big);
-    assert_eq!(wrong(big), (Refused, refused(Refusal::Header)));
-    assert_eq!(wrong(library().e_type(1)), (Refused, refused(Refusal::Kind)));
+    assert_eq!(wrong(big), (Refused, refused(Refusal::HEADER)));
+    assert_eq!(wrong(library().e_type(1)), (Refused, refused(Refusal::KIND)));
     let fixed = library().without_dynamic();
-    assert_eq!(wrong(fixed), (Refused, refused(Refusal::NoDynamic)));
+    assert_eq!(wrong(fixed), (Refused, refused(Refusal::NO_DYNAMIC)));
     let text = base().file("/bad/x.so", [b'x'; 100]);
-    assert_eq!(bad(text), (NotElf, refused(Refusal::NotElf)));
+    assert_eq!(bad(text), (NotElf, refused(Refusal::NOT_ELF)));
     let short = base().file("/bad/x.so", "\x7fELF");
-    assert_eq!(bad(short), (NotElf, refused(Refusal::TooShort)));
+    assert_eq!(bad(short), (NotElf, refused(Refusal::TOO_SHORT)));
     let folder = base().dir("/bad/x.so");
-    assert_eq!(bad(folder), (Refused, refused(Refusal::Unreadable)));
+    assert_eq!(bad(folder), (Refused, refused(Refusal::UNREADABLE)));
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn a_fixed_address_executable_loads_into_a_pie_but_not_into_another_one() {
         answers(&plain(&fs))[0].clone()
     };
     assert_eq!(with(program()), Answer::Loaded(2, Direct));
-    assert_eq!(with(program().e_type(ET_EXEC)), Answer::Refused(Refusal::Executable));
+    assert_eq!(with(program().e_type(ET_EXEC)), Answer::Refused(Refusal::EXECUTABLE));
 }
 
 #[test]

@@ -111,7 +111,7 @@ mod tests {
             hwcap_mask: 0,
             platform_bit: None,
             reads: Default::default(),
-            tunables: Default::default(),
+            no_exec_stack: false,
         }
     }
 

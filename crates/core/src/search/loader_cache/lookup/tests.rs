@@ -30,7 +30,7 @@ fn facts(minor: u16, hwcaps: &[&str]) -> LoaderFacts {
         hwcap_mask: 0b110,
         platform_bit: Some(50),
         reads: Default::default(),
-        tunables: Default::default(),
+        no_exec_stack: false,
     }
 }
 
