@@ -21,10 +21,10 @@ use std::sync::Arc;
 use becalm_core::facts::{GLIBC_RANGE, Libc, LoaderFacts};
 use becalm_core::fs::FileSystem;
 use becalm_core::index::bound::NotBound;
-use becalm_core::index::build::{Deferred, Gatherer, ResolvedObject, Resolver, Sources};
+use becalm_core::index::build::{Deferred, Resolver, Sources};
 use becalm_core::index::hash;
 use becalm_core::index::tls::StaticTls;
-use becalm_core::index::{Condition, Index, Program, Target};
+use becalm_core::index::{Condition, Index, Object, Program, Target};
 use becalm_core::search::Stores;
 use becalm_core::search::store::below;
 use bstr::{BString, ByteSlice};
@@ -45,7 +45,7 @@ pub(crate) use trees::is_changed_in_place;
 pub use trees::{last_installed, package_dirs, python_of, trees_beside};
 pub use update::update_stores;
 
-use bound::KeptPrograms;
+use bound::{KeptPrograms, is_below};
 use machines::{Group, by_machine, kind_of};
 use names::Names;
 use rpath::ListedDirs;
@@ -237,10 +237,11 @@ impl Work<'_> {
             Seen { known: self.group.paths.iter().cloned().collect(), ..Seen::default() };
         let further = self.named_by_links(&mut seen.known);
         let resolved = self.resolve_all(&facts, &self.group.paths, &further, &mut seen);
-        let common = self.common(&facts, &self.searched(&resolved));
-        let programs = self.programs(&facts, &self.group.programs);
         let read = resolved.len();
-        Ok(self.gather(&facts, resolved, common, programs, (read, seen.listed), None))
+        let common = self.common(&facts, &self.searched(&resolved));
+        let objects = std::iter::once(common).chain(resolved).collect();
+        let programs = self.programs(&facts, &self.group.programs);
+        Ok(self.gather(&facts, objects, programs, (read, seen.listed), None))
     }
 
     /// Returns the paths of the options' files that have a link in them. The loader knows a library by
@@ -261,13 +262,13 @@ impl Work<'_> {
         paths: &[BString],
         further: &[BString],
         seen: &mut Seen,
-    ) -> Vec<ResolvedObject> {
+    ) -> Vec<Object> {
         let mut resolved = self.resolve(facts, paths, true);
         let mut from = 0;
         let mut new = further.to_vec();
         loop {
             resolved.extend(self.resolve(facts, &new, false));
-            let answers = resolved[from..].iter().flat_map(|resolved| &resolved.object.edges);
+            let answers = resolved[from..].iter().flat_map(|object| &object.edges);
             let answers: Vec<BString> = answers.map(|edge| edge.path.clone()).collect();
             let below = self.list(facts, &resolved[from..], &mut seen.listed);
             new = answers
@@ -284,50 +285,48 @@ impl Work<'_> {
         }
     }
 
-    /// Builds the index from resolved objects.
+    /// Builds the index from resolved objects, the common one first.
     fn gather(
         &self,
         facts: &Arc<LoaderFacts>,
-        resolved: Vec<ResolvedObject>,
-        common: ResolvedObject,
+        mut objects: Vec<Object>,
         programs: Vec<Program>,
         (read, listed): (usize, ListedDirs),
         kept: Option<&KeptPrograms<'_>>,
     ) -> MachineIndex {
-        let deferred_by = by_reason(&resolved, &listed);
-        let mut gatherer = Gatherer::default();
-        let flat = self.directories(&mut gatherer, &resolved);
-        for (dir, mut listed) in listed {
-            self.look_each_time(&flat, &mut listed.conditions);
-            gatherer.search_dir(&dir, listed);
+        for object in &mut objects {
+            // It has an answer only if all of the directories are known.
+            object.rpath.take_if(|dirs| !dirs.iter().all(|dir| listed.contains_key(&**dir)));
         }
-        for mut resolved in std::iter::once(common).chain(resolved) {
-            for conditions in &mut resolved.conditions {
-                self.look_each_time(&flat, conditions);
-            }
-            gatherer.object(resolved);
-        }
+        let deferred_by = by_reason(&objects);
+        let mut index = Index::default();
+        let flat = self.directories(&mut index, &objects);
+        index.search_dirs =
+            listed.into_iter().map(|(dir, listed)| listed.search_dir(dir)).collect();
+        index.objects = objects;
         let paths: Vec<BString> = programs.iter().map(|program| program.path.clone()).collect();
-        let (bound, not_bound) = self.bound(&mut gatherer, facts, &paths, &flat, kept);
+        let (bound, not_bound) = self.bound(facts, &paths, &flat, kept);
         let mut static_tls = Vec::new();
         for program in programs {
             let need = program.need();
             if need.impossible || need.tunable().is_some() {
                 static_tls.push((program.path.clone(), need));
             }
-            gatherer.index.programs.push(program);
+            index.programs.push(program);
         }
-        let mut index = gatherer.index;
         index.settings = self.settings(facts);
         index.bound = bound;
         index.filters = filters();
-        if self.options.image {
-            let of_image = |condition: Condition| match own_files::is_of_root(condition.path()) {
-                true => condition.of_image(),
-                false => condition,
-            };
-            index.conditions = index.conditions.into_iter().map(of_image).collect();
-        }
+        index.map_conditions(|condition| match condition {
+            // No store root shows that packages came or went, so the module checks the path each time.
+            Condition::AbsentPackage(path) if !is_below(&flat, path) => {
+                Condition::Absent(path.clone())
+            }
+            known if self.options.image && own_files::is_of_root(known.path()) => {
+                known.clone().of_image()
+            }
+            known => known.clone(),
+        });
         let target = Target::of(&self.group.ident);
         MachineIndex { target, index, deferred_by, static_tls, not_bound, read }
     }
@@ -344,8 +343,8 @@ impl Work<'_> {
     }
 
     /// Returns the directories in stores that objects search.
-    fn searched(&self, resolved: &[ResolvedObject]) -> FxHashSet<Arc<BString>> {
-        let all = resolved.iter().flat_map(|resolved| &resolved.searched);
+    fn searched(&self, objects: &[Object]) -> FxHashSet<Arc<BString>> {
+        let all = objects.iter().flat_map(|object| &object.searched);
         all.filter(|dir| self.is_in_store(dir)).cloned().collect()
     }
 
@@ -375,7 +374,7 @@ impl Work<'_> {
     }
 
     /// Returns the common object, from all directories of run paths.
-    fn common(&self, facts: &LoaderFacts, dirs: &FxHashSet<Arc<BString>>) -> ResolvedObject {
+    fn common(&self, facts: &LoaderFacts, dirs: &FxHashSet<Arc<BString>>) -> Object {
         let session = self.os.session();
         let resolver = Resolver::new(self.sources(&session, facts));
         let names = names_of(dirs);
@@ -383,20 +382,14 @@ impl Work<'_> {
     }
 
     /// Resolves the objects of these paths.
-    fn resolve(
-        &self,
-        facts: &LoaderFacts,
-        paths: &[BString],
-        canonical: bool,
-    ) -> Vec<ResolvedObject> {
+    fn resolve(&self, facts: &LoaderFacts, paths: &[BString], canonical: bool) -> Vec<Object> {
         self.for_each(facts, paths, |session, resolver, path| {
             // Taken before the file is read: if it changes in between, an update reads it again.
             let fingerprint = self.settled(path.as_ref());
             let file = session.open(path.as_ref()).ok()?;
             let view = file.object.as_ref().ok()?;
-            let mut resolved = resolver.object(path.as_ref(), view, canonical)?;
-            resolved.object.seen = fingerprint.map_or(0, |fingerprint| fingerprint.digest());
-            Some(resolved)
+            let seen = fingerprint.map_or(0, |fingerprint| fingerprint.digest());
+            Some(Object { seen, ..resolver.object(path.as_ref(), view, canonical)? })
         })
     }
 
@@ -419,15 +412,12 @@ impl Work<'_> {
 /// Counts deferred lookups by reason, the largest number first. A lookup that depends on the
 /// `DT_RPATH` of an ancestor does not count if all directories of the object's own path are listed,
 /// because the module then answers it.
-fn by_reason(resolved: &[ResolvedObject], listed: &ListedDirs) -> Vec<(Deferred, usize)> {
-    let is_known = |resolved: &ResolvedObject| {
-        resolved.has_rpath && resolved.searched.iter().all(|dir| listed.contains_key(&**dir))
+fn by_reason(objects: &[Object]) -> Vec<(Deferred, usize)> {
+    let of_one = |object: &Object, why: Deferred| match why {
+        Deferred::Ancestors if object.rpath.is_some() => 0,
+        why => why.count(&object.deferred),
     };
-    let of_one = |resolved: &ResolvedObject, why: Deferred| match why {
-        Deferred::Ancestors if is_known(resolved) => 0,
-        why => why.count(&resolved.object.deferred),
-    };
-    let count = |why: Deferred| resolved.iter().map(|resolved| of_one(resolved, why)).sum();
+    let count = |why: Deferred| objects.iter().map(|object| of_one(object, why)).sum();
     let counts = Deferred::ALL.into_iter().map(|why| (why, count(why)));
     let mut counts: Vec<(Deferred, usize)> = counts.filter(|&(_, count)| count > 0).collect();
     counts.sort_by_key(|&(_, count)| std::cmp::Reverse(count));

@@ -139,8 +139,7 @@ pub fn applied(
     }
     let not_indexed = "the index has none of this program";
     let read = assumed.indexes.read(index).ok_or(not_indexed)?;
-    let index = &read.1;
-    let Bound { programs, objects, .. } = &index.bound;
+    let Bound { programs, objects, .. } = &read.1.bound;
     let real = session.canonicalize(closure.subject.path.as_ref());
     let real = real.map_err(|_| not_indexed)?;
     let mut starts = programs.iter().filter(|program| program.path == real).peekable();
@@ -166,8 +165,7 @@ pub fn applied(
     let program = program.ok_or("the start loads other objects than were indexed")?;
     let fingerprints = OsFingerprints::default();
     for object in program.members.iter().filter_map(|m| objects.get(m.object as usize)) {
-        let condition = index.conditions.get(object.condition as usize);
-        if !condition.is_some_and(|condition| fingerprints.hold(condition)) {
+        if !fingerprints.hold(&object.condition) {
             return Err(format!("{} is not as it was indexed", object.path));
         }
     }

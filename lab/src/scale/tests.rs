@@ -4,16 +4,18 @@
 
 mod store;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use becalm_core::elf::{Class, Endian};
 use becalm_core::facts::{GlibcVersion, Libc, LoaderFacts, Readers};
 use becalm_core::fs::{Errno, FileSystem};
-use becalm_core::index::build::{Fingerprints, Gatherer, ResolvedObject, Resolver, Sources};
-use becalm_core::index::{Fingerprint, Folder, Index, Target, Time, encode};
+use becalm_core::index::build::{Fingerprints, Resolver, Sources};
+use becalm_core::index::{Condition, Fingerprint, Folder, Index, Object, Target, Time, encode};
 use becalm_core::search::Stores;
 use bstr::{BStr, BString};
 use rayon::prelude::*;
@@ -76,7 +78,7 @@ fn index(fs: &ScaleFs) -> Index {
     let ident = fs.view(0).ident;
     let stores = Stores::of([STORE]);
     let numbers: Vec<usize> = (0..fs.objects()).collect();
-    let resolve = |numbers: &[usize]| -> Vec<ResolvedObject> {
+    let resolve = |numbers: &[usize]| -> Vec<Object> {
         let resolver = Resolver::new(Sources {
             fs,
             fingerprints: &Settled,
@@ -87,20 +89,26 @@ fn index(fs: &ScaleFs) -> Index {
         });
         let one = |&number: &usize| {
             let path = fs.path(number);
-            let mut resolved = resolver.object(path.as_ref(), &fs.view(number), true)?;
-            resolved.object.seen = SETTLED.digest();
-            Some(resolved)
+            let object = resolver.object(path.as_ref(), &fs.view(number), true)?;
+            Some(Object { seen: SETTLED.digest(), ..object })
         };
         numbers.iter().filter_map(one).collect()
     };
-    let chunks: Vec<Vec<ResolvedObject>> = numbers.par_chunks(CHUNK).map(resolve).collect();
-    let mut gatherer = Gatherer::default();
-    gatherer.root(STORE.into(), SETTLED);
-    gatherer.folder(&STORE.into(), SETTLED.digest().max(Folder::ABSENT + 1), true);
-    for resolved in chunks.into_iter().flatten() {
-        gatherer.object(resolved);
-    }
-    gatherer.index
+    let chunks: Vec<Vec<Object>> = numbers.par_chunks(CHUNK).map(resolve).collect();
+    let objects: Vec<Object> = chunks.into_iter().flatten().collect();
+    let searched: BTreeSet<_> = objects.iter().flat_map(|object| &object.searched).collect();
+    let folder = |path: &Arc<BString>| Folder {
+        path: BString::clone(path),
+        digest: Folder::UNKNOWN,
+        walked: false,
+    };
+    let mut folders: Vec<Folder> = searched.into_iter().map(folder).collect();
+    let digest = SETTLED.digest().max(Folder::ABSENT + 1);
+    folders.push(Folder { path: STORE.into(), digest, walked: true });
+    let roots = vec![Arc::new(Condition::Directory(STORE.into(), SETTLED))];
+    let mut index = Index { objects, folders, roots, ..Index::default() };
+    index.map_conditions(Condition::clone);
+    index
 }
 
 fn facts() -> LoaderFacts {

@@ -3,12 +3,13 @@
 //! `crates/audit/module/library_path.c`.
 
 use std::cell::Cell;
+use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
 use super::hash::{NameHash, run_path_digest};
-use super::{Condition, Directory, Edge, Index, Object};
+use super::{Condition, Directory, Edge, Index, Object, SearchDir};
 use crate::closure::Closure;
 use crate::facts::{AuditAnswers, Environment};
 use crate::fs::{Errno, FileSystem};
@@ -36,9 +37,19 @@ pub fn answers(
     let by_path = index.objects.iter().map(|object| (object.path.as_bstr(), object)).collect();
     let library_path = environment.library_path.as_ref().map(|path| path.as_bstr());
     let library_path = library_path.filter(|path| !path.is_empty());
+    let search_dirs = index.search_dirs.iter().map(|dir| (dir.path.as_bstr(), dir)).collect();
     let looks = Cell::default();
-    let mut module =
-        Module { index, by_path, fs, plain, library_path, looks, roots_hold: false, holds };
+    let mut module = Module {
+        index,
+        by_path,
+        search_dirs,
+        fs,
+        plain,
+        library_path,
+        looks,
+        roots_hold: false,
+        holds,
+    };
     module.roots_hold = module.hold(&index.roots);
     let mut answers = AuditAnswers::default();
     for lookup in &plain.load.resolutions {
@@ -58,6 +69,7 @@ pub fn answers(
 struct Module<'a> {
     index: &'a Index,
     by_path: FxHashMap<&'a BStr, &'a Object>,
+    search_dirs: FxHashMap<&'a BStr, &'a SearchDir>,
     fs: &'a dyn FileSystem,
     plain: &'a Closure,
     /// `LD_LIBRARY_PATH`, if it is set and not empty.
@@ -116,8 +128,8 @@ impl<'a> Module<'a> {
             return None;
         }
         for member in chain {
-            for &at in self.identify(member)?.rpath.as_ref()? {
-                let dir = self.index.search_dirs.get(at as usize);
+            for path in self.identify(member)?.rpath.as_ref()? {
+                let dir = self.search_dirs.get(path.as_bstr());
                 let dir = dir.filter(|dir| self.hold(&dir.conditions))?;
                 match certain(&dir.names, needed) {
                     None => {}
@@ -149,13 +161,11 @@ impl<'a> Module<'a> {
         all.filter(|it| RunPath::of(&it.view).is_some_and(|it| it.is_rpath())).collect()
     }
 
-    fn hold(&self, conditions: &[u32]) -> bool {
-        let holds = |condition: &Condition| {
-            let is_in_place = matches!(condition, Condition::StoreDirectory(..));
+    fn hold(&self, conditions: &[Arc<Condition>]) -> bool {
+        conditions.iter().all(|condition| {
+            let is_in_place = matches!(**condition, Condition::StoreDirectory(..));
             self.roots_hold && is_in_place || (self.holds)(condition)
-        };
-        let mut conditions = conditions.iter().map(|&at| self.index.conditions.get(at as usize));
-        conditions.all(|condition| condition.is_some_and(holds))
+        })
     }
 
     /// `process_is_loader`.
@@ -200,9 +210,8 @@ impl<'a> Module<'a> {
     /// or went.
     fn is_reached(&self, object: &Object, edge: &Edge) -> bool {
         let dir = path::parent(&edge.path);
-        let path = |at: u32| self.index.conditions.get(at as usize).map(Condition::path);
         let dirs = &object.in_stores;
-        let own = dirs.iter().position(|&at| path(at) == Some(dir));
+        let own = dirs.iter().position(|condition| condition.path() == dir);
         let dirs = own.map_or(&dirs[..], |own| &dirs[..=own]);
         (self.roots_hold || self.hold(dirs)) && self.is_there(edge.look, &edge.path)
     }
@@ -258,8 +267,7 @@ impl<'a> Module<'a> {
     fn snapshot(&self, dir: &BStr) -> Option<&[NameHash]> {
         let known = |directory: &&Directory| directory.path == dir;
         let directory = self.index.directories.iter().find(known)?;
-        let condition = self.index.conditions.get(directory.condition as usize)?;
-        directory.names.as_deref().filter(|_| (self.holds)(condition))
+        directory.names.as_deref().filter(|_| (self.holds)(&directory.condition))
     }
 }
 
@@ -297,7 +305,8 @@ mod tests {
     }
 
     fn edge(path: &str) -> Edge {
-        Edge { path: path.into(), look: true, conditions: vec![0], ..Edge::default() }
+        let conditions = vec![Arc::new(Condition::Absent("/s/a/libb.so".into()))];
+        Edge { path: path.into(), look: true, conditions, ..Edge::default() }
     }
 
     fn object(path: &str, run_path: u32, edges: Vec<Edge>) -> Object {
@@ -310,8 +319,7 @@ mod tests {
         let of_program = run_path_digest(&RunPath { value: "/s/a:/s/b".into(), requester });
         let edges = vec![edge("/s/a/liba.so"), edge("/s/b/libb.so"), edge("/s/b/ld.so.1")];
         let objects = vec![object("/bin/prog", of_program, edges)];
-        let conditions = vec![Condition::Absent("/s/a/libb.so".into())];
-        Index { objects, conditions, ..Index::default() }
+        Index { objects, ..Index::default() }
     }
 
     /// Returns the needed strings of the program that have an answer.

@@ -1,6 +1,9 @@
 //! Encodes an [`Index`] as the bytes of a table.
 
+use std::sync::Arc;
+
 use bstr::{BStr, BString};
+use rustc_hash::FxHashMap;
 
 use super::encoder::{Encoder, Section};
 use super::layout::{self, Writer, kind};
@@ -15,11 +18,12 @@ use super::{bound, origins, paths};
 /// # Errors
 /// Returns [`EncodeError`] if the index does not fit the format or contradicts itself.
 pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
-    let mut encoder = Encoder::new(target, index.conditions.len());
+    let conditions = index.conditions();
+    let mut encoder = Encoder::new(target, &conditions);
     let (sorted, buckets) = encoder.in_buckets(&index.objects, |object| &object.path);
-    let objects = encoder.objects(&sorted, index.search_dirs.len())?;
+    let objects = encoder.objects(&sorted, &index.search_dirs)?;
     let origins = origins::encode(&index.folders, &sorted, &mut encoder)?;
-    let conditions = encoder.conditions(&index.conditions)?;
+    let conditions = encoder.conditions(conditions)?;
     let roots = encoder.set(&index.roots)?;
     let search_dirs = encoder.search_dirs(&index.search_dirs)?;
     let directories = encoder.directories(&index.directories)?;
@@ -49,8 +53,7 @@ pub fn encode(index: &Index, target: Target) -> Result<Vec<u8>, EncodeError> {
 }
 
 fn first_root(index: &Index) -> &BStr {
-    let root = index.roots.first().and_then(|&root| index.conditions.get(root as usize));
-    let path = root.map_or(BStr::new("/"), Condition::path);
+    let path = index.roots.first().map_or(BStr::new("/"), |root| root.path());
     if path.len() < layout::TRAILER { path } else { BStr::new("/") }
 }
 
@@ -122,10 +125,17 @@ impl Encoder {
         (sorted, buckets)
     }
 
-    fn objects(&mut self, objects: &[&Object], search_dirs: usize) -> Result<Writer, EncodeError> {
+    fn objects(&mut self, objects: &[&Object], dirs: &[SearchDir]) -> Result<Writer, EncodeError> {
+        let dirs: FxHashMap<_, u32> = dirs.iter().map(|dir| &dir.path).zip(0..).collect();
+        let number = |dir: &Arc<BString>| {
+            dirs.get(&**dir).copied().ok_or_else(|| EncodeError::NoSuchFolder(BString::clone(dir)))
+        };
         self.records(objects, |encoder, record, object| {
             let rpath = match &object.rpath {
-                Some(dirs) => encoder.numbers(dirs, search_dirs)? + 1,
+                Some(dirs) => {
+                    let numbers: Vec<u32> = dirs.iter().map(number).collect::<Result<_, _>>()?;
+                    encoder.numbers(&numbers)? + 1
+                }
                 None => 0,
             };
             let in_stores = match &object.in_stores[..] {
@@ -152,7 +162,7 @@ impl Encoder {
             let flags = (u32::from(edge.before_library_path) * layout::EDGE_BEFORE_LIBRARY_PATH)
                 | (u32::from(edge.outside) * layout::EDGE_OUTSIDE)
                 | (u32::from(edge.look) * layout::EDGE_LOOK);
-            let set = encoder.set(&edge.conditions)?;
+            let set = encoder.sorted_set(&edge.conditions)?;
             record.words([hash::low(0, edge.needed()), path, set | flags]);
             Ok(hash::bytes(u64::from(object.run_path), &edge.path))
         })?;
@@ -178,7 +188,7 @@ impl Encoder {
         })
     }
 
-    fn conditions(&mut self, conditions: &[Condition]) -> Result<Writer, EncodeError> {
+    fn conditions(&mut self, conditions: Vec<&Arc<Condition>>) -> Result<Writer, EncodeError> {
         self.records(conditions, |encoder, record, condition| {
             let (kind, path, Fingerprint { volume, ino, size, mtime, ctime }) = condition.parts();
             record.words([encoder.string(path)?, kind]);
@@ -194,7 +204,7 @@ impl Encoder {
         sorted.sort_by_key(|directory| (hash::low(0, &directory.path), &directory.path));
         self.records(sorted, |encoder, record, Directory { path, condition, names }| {
             record.words([hash::low(0, path), encoder.string(path)?]);
-            record.word(encoder.condition(*condition)?);
+            record.word(encoder.condition(condition));
             record.words(encoder.names(names.as_deref().unwrap_or_default())?);
             record.word(u32::from(names.is_some()) * layout::DIRECTORY_HAS_NAMES);
             Ok(hash::bytes(0, path))
@@ -204,10 +214,10 @@ impl Encoder {
     fn search_dirs(&mut self, dirs: &[SearchDir]) -> Result<Writer, EncodeError> {
         // The place of a set must fit into fewer bits than that of names, so sets come first.
         for dir in dirs {
-            self.set(&dir.conditions)?;
+            self.sorted_set(&dir.conditions)?;
         }
         self.records(dirs, |encoder, record, dir| {
-            record.words([encoder.string(&dir.path)?, encoder.set(&dir.conditions)?]);
+            record.words([encoder.string(&dir.path)?, encoder.sorted_set(&dir.conditions)?]);
             record.words(encoder.names(&dir.names)?);
             record.words([u32::from(dir.look) * layout::SEARCH_DIR_LOOK, 0]);
             Ok(hash::bytes(0, &dir.path))

@@ -1,10 +1,12 @@
 //! Adds records, strings and sets of conditions to a table.
 
+use std::sync::Arc;
+
 use bstr::BString;
 use rustc_hash::FxHashMap;
 
 use super::layout::{self, Kind, Writer, seal};
-use super::{EncodeError, Target, hash};
+use super::{Condition, EncodeError, Target, hash};
 
 /// A section and its records.
 pub(super) type Section = (Kind, Writer);
@@ -12,8 +14,8 @@ pub(super) type Section = (Kind, Writer);
 /// The parts of a table that several sections use.
 pub(super) struct Encoder {
     pub(super) target: Target,
-    /// The number of conditions.
-    conditions: usize,
+    /// The conditions and their numbers.
+    conditions: FxHashMap<Arc<Condition>, u32>,
     pub(super) edges: Writer,
     pub(super) pool: Writer,
     pub(super) strings: Writer,
@@ -23,11 +25,11 @@ pub(super) struct Encoder {
 }
 
 impl Encoder {
-    pub(super) fn new(target: Target, conditions: usize) -> Self {
+    pub(super) fn new(target: Target, conditions: &[&Arc<Condition>]) -> Self {
         let writer = || Writer::new(target.endian);
         Self {
             target,
-            conditions,
+            conditions: conditions.iter().map(|&it| Arc::clone(it)).zip(0..).collect(),
             edges: writer(),
             pool: writer(),
             strings: writer(),
@@ -52,22 +54,26 @@ impl Encoder {
         Ok(place)
     }
 
-    /// Returns a condition if the index has it.
-    pub(super) fn condition(&self, condition: u32) -> Result<u32, EncodeError> {
-        let is_there = (condition as usize) < self.conditions;
-        is_there.then_some(condition).ok_or(EncodeError::NoSuchGuard(condition))
+    /// Returns the number of a condition.
+    pub(super) fn condition(&self, condition: &Arc<Condition>) -> u32 {
+        self.conditions[condition]
     }
 
     /// Adds a set of conditions to the pool and returns its place.
-    pub(super) fn set(&mut self, conditions: &[u32]) -> Result<u32, EncodeError> {
-        self.numbers(conditions, self.conditions)
+    pub(super) fn set(&mut self, conditions: &[Arc<Condition>]) -> Result<u32, EncodeError> {
+        let numbers: Vec<u32> = conditions.iter().map(|it| self.condition(it)).collect();
+        self.numbers(&numbers)
     }
 
-    /// Adds numbers below `known` to the pool (count, numbers, check) and returns their place.
-    pub(super) fn numbers(&mut self, numbers: &[u32], known: usize) -> Result<u32, EncodeError> {
-        if let Some(&number) = numbers.iter().find(|&&number| number as usize >= known) {
-            return Err(EncodeError::NoSuchGuard(number));
-        }
+    /// Does the same with the numbers in ascending order.
+    pub(super) fn sorted_set(&mut self, conditions: &[Arc<Condition>]) -> Result<u32, EncodeError> {
+        let mut numbers: Vec<u32> = conditions.iter().map(|it| self.condition(it)).collect();
+        numbers.sort_unstable();
+        self.numbers(&numbers)
+    }
+
+    /// Adds numbers to the pool (count, numbers, check) and returns their place.
+    pub(super) fn numbers(&mut self, numbers: &[u32]) -> Result<u32, EncodeError> {
         if let Some(&place) = self.sets.get(numbers) {
             return Ok(place);
         }

@@ -26,7 +26,10 @@ mod tests;
 pub mod tls;
 pub mod volume;
 
+use std::sync::Arc;
+
 use bstr::{BStr, BString};
+use rustc_hash::{FxHashMap, FxHashSet};
 use thiserror::Error;
 
 use crate::elf::{Class, Endian, Ident};
@@ -43,11 +46,9 @@ pub use records::Table;
 pub struct Index {
     /// The objects in any order, each path once.
     pub objects: Vec<Object>,
-    /// The conditions of answers; edges, roots and directories name them by position.
-    pub conditions: Vec<Condition>,
     /// The conditions of the stores' own directories. While they hold, no package was added or
     /// removed, and the module does not check whether the file of an answer exists.
-    pub roots: Vec<u32>,
+    pub roots: Vec<Arc<Condition>>,
     /// Directories, each path once.
     pub directories: Vec<Directory>,
     /// The directories of every `DT_RPATH`, each path once.
@@ -69,6 +70,40 @@ pub struct Index {
     pub bound: bound::Bound,
     /// The paths below the packages of stores, if they are indexed.
     pub paths: Option<paths::Paths>,
+}
+
+impl Index {
+    /// Returns the conditions, each once: those of the stores, of directories, of answers, of bindings.
+    #[must_use]
+    pub fn conditions(&self) -> Vec<&Arc<Condition>> {
+        let of_objects = self.objects.iter().flat_map(|object| {
+            let of_edges = object.edges.iter().flat_map(|edge| &edge.conditions);
+            object.in_stores.iter().chain(of_edges)
+        });
+        let all = self.roots.iter().chain(self.directories.iter().map(|it| &it.condition));
+        let all = all.chain(self.search_dirs.iter().flat_map(|it| &it.conditions));
+        let all = all.chain(of_objects).chain(self.bound.objects.iter().map(|it| &it.condition));
+        let mut seen = FxHashSet::default();
+        all.filter(|condition| seen.insert(*condition)).collect()
+    }
+
+    /// Replaces each condition by the result of a function, which is called once for equal ones.
+    pub fn map_conditions(&mut self, of: impl Fn(&Condition) -> Condition) {
+        let mut known: FxHashMap<Arc<Condition>, Arc<Condition>> = FxHashMap::default();
+        let mut map = |condition: &mut Arc<Condition>| {
+            let new = || Arc::new(of(condition));
+            let new = Arc::clone(known.entry(Arc::clone(condition)).or_insert_with(new));
+            *condition = new;
+        };
+        self.roots.iter_mut().for_each(&mut map);
+        self.directories.iter_mut().for_each(|it| map(&mut it.condition));
+        self.search_dirs.iter_mut().flat_map(|it| &mut it.conditions).for_each(&mut map);
+        for object in &mut self.objects {
+            object.in_stores.iter_mut().for_each(&mut map);
+            object.edges.iter_mut().flat_map(|it| &mut it.conditions).for_each(&mut map);
+        }
+        self.bound.objects.iter_mut().for_each(|it| map(&mut it.condition));
+    }
 }
 
 /// Returns the hash of the objects of a start, as the loader names them: the libraries and the
@@ -122,14 +157,15 @@ pub struct Object {
     pub is_program: bool,
     /// [`Fingerprint::digest`] of the file when it was read, or 0 if unknown.
     pub seen: u32,
-    /// Positions in [`Index::folders`] of the run path, in order.
-    pub searched: Vec<u32>,
-    /// Positions in [`Index::conditions`] of the directories of its run path that are in stores, in
-    /// order. While the conditions of the roots do not hold, an answer needs those up to its own.
-    pub in_stores: Vec<u32>,
-    /// Positions in [`Index::search_dirs`]: the directories of its `DT_RPATH`, in order. `None` if
+    /// The directories of its run path, in order, without trailing slashes; each is one of
+    /// [`Index::folders`].
+    pub searched: Vec<Arc<BString>>,
+    /// The conditions of the directories of its run path that are in stores, in order. While the
+    /// conditions of the roots do not hold, an answer needs those up to its own.
+    pub in_stores: Vec<Arc<Condition>>,
+    /// The directories of its `DT_RPATH`, in order; each is one of [`Index::search_dirs`]. `None` if
     /// it has none, or not all of them are known.
-    pub rpath: Option<Vec<u32>>,
+    pub rpath: Option<Vec<Arc<BString>>>,
     /// Counts of the lookups that are left to the loader, by [`build::Deferred`]. 255 means 255 or
     /// more.
     pub deferred: [u8; 8],
@@ -148,8 +184,8 @@ pub struct Edge {
     pub outside: bool,
     /// True if the file may be removed while the conditions hold. The module checks that it exists.
     pub look: bool,
-    /// Positions in [`Index::conditions`], ascending; all must hold.
-    pub conditions: Vec<u32>,
+    /// The conditions, each once; all must hold.
+    pub conditions: Vec<Arc<Condition>>,
 }
 
 impl Edge {
@@ -291,9 +327,8 @@ impl Fingerprint {
 pub struct Directory {
     /// The path, as `LD_LIBRARY_PATH` names it, without a trailing slash.
     pub path: BString,
-    /// Position of its condition ([`Condition::Directory`] or [`Condition::Absent`]) in
-    /// [`Index::conditions`].
-    pub condition: u32,
+    /// Its condition: [`Condition::Directory`] or [`Condition::Absent`].
+    pub condition: Arc<Condition>,
     /// The names in it, ascending, if `LD_LIBRARY_PATH` may contain the directory. `None` if its
     /// names are not stored.
     pub names: Option<Vec<hash::NameHash>>,
@@ -305,8 +340,8 @@ pub struct Directory {
 pub struct SearchDir {
     /// The path, as the run path names it, without a trailing slash.
     pub path: BString,
-    /// Positions in [`Index::conditions`]; all must hold.
-    pub conditions: Vec<u32>,
+    /// The conditions; all must hold.
+    pub conditions: Vec<Arc<Condition>>,
     /// True if its files may be removed while the directory is unchanged. The module checks the
     /// file first.
     pub look: bool,
@@ -360,10 +395,7 @@ pub enum EncodeError {
     /// A path longer than 65,535 bytes.
     #[error("{0}...: path too long for an index")]
     PathTooLong(BString),
-    /// An edge, root or directory names a condition that does not exist.
-    #[error("the index names guard {0}, which it does not have")]
-    NoSuchGuard(u32),
     /// An object names a folder that does not exist.
     #[error("the index names folder {0}, which it does not have")]
-    NoSuchFolder(u32),
+    NoSuchFolder(BString),
 }

@@ -8,6 +8,7 @@
 //! folders.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bstr::BString;
 use rustc_hash::FxHashMap;
@@ -55,17 +56,17 @@ pub(super) fn encode(
     }
     let start = records.bytes.len() / 4 + RECORD * objects.len();
     let mut lists = Writer::new(encoder.target.endian);
-    let mut known: FxHashMap<&[u32], u32> = FxHashMap::default();
+    let mut known: FxHashMap<&[Arc<BString>], u32> = FxHashMap::default();
     for object in objects {
         let place = start + lists.bytes.len() / 4;
         let place = layout::narrow(place, "too many search directories")?;
         let list = *known.entry(&object.searched).or_insert(place);
         if list == place {
             lists.word(object.searched.len() as u32);
-            for &folder in &object.searched {
-                let folder =
-                    folders.get(folder as usize).ok_or(EncodeError::NoSuchFolder(folder))?;
-                lists.word(numbers[folder.path.as_slice()]);
+            for folder in &object.searched {
+                let number = numbers.get(folder.as_slice());
+                let unknown = || EncodeError::NoSuchFolder(BString::clone(folder));
+                lists.word(*number.ok_or_else(unknown)?);
             }
         }
         records.words([object.seen, list]);
@@ -100,17 +101,18 @@ pub(super) fn read(
         }
         folders.push(Folder { path, digest, walked: parent & WALKED != 0 });
     }
+    let paths: Vec<_> = folders.iter().map(|folder| Arc::new(folder.path.clone())).collect();
     let object = |number: usize| {
         let at = 1 + nodes * NODE + number * RECORD;
         let (seen, list) = (word(at)?, word(at + 1)? as usize);
         let deferred = u64::from(word(at + 2)?) | u64::from(word(at + 3)?) << 32;
         let length = word(list)? as usize;
         let list = words[list + 1..].get(..length).ok_or(OUTSIDE)?;
-        let position = |node: &u32| {
-            let folder = node.checked_sub(1).filter(|&folder| (folder as usize) < folders.len());
-            folder.ok_or(OUTSIDE)
+        let path = |node: &u32| {
+            let path = (*node as usize).checked_sub(1).and_then(|folder| paths.get(folder));
+            path.cloned().ok_or(OUTSIDE)
         };
-        let searched = list.iter().map(position).collect::<Result<_, _>>()?;
+        let searched = list.iter().map(path).collect::<Result<_, _>>()?;
         Ok(Object { seen, searched, deferred: deferred.to_le_bytes(), ..Object::default() })
     };
     let objects = (0..objects).map(object).collect::<Result<_, _>>()?;

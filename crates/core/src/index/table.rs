@@ -3,6 +3,10 @@
 //! This reader is stricter than the module's. The module ignores a damaged record, and this reader
 //! returns an error for it.
 
+use std::sync::Arc;
+
+use bstr::BString;
+
 use super::layout::{self, kind};
 use super::records::Table;
 use super::{
@@ -10,6 +14,9 @@ use super::{
     hash,
 };
 use super::{bound, origins, paths};
+
+/// The conditions of a table, by number.
+pub(super) type Conditions<'c> = &'c [Arc<Condition>];
 
 impl<'a> Table<'a> {
     /// Reads the header of a table and checks its checksum.
@@ -45,68 +52,81 @@ impl<'a> Table<'a> {
         self.section(kind::PROGRAM_BUCKETS)?;
         let (folders, origins) = origins::read(self, objects.count)?;
         let with_origins = objects.records().zip(origins);
+        let known = &self.all(kind::CONDITIONS, Self::condition)?;
+        let search_dirs = self.all(kind::SEARCH_DIRS, |it, at| it.search_dir(at, known))?;
+        let dirs: Vec<_> = search_dirs.iter().map(|dir| Arc::new(dir.path.clone())).collect();
+        let object = |(at, origins)| self.object(at, origins, known, &dirs);
         Ok(Index {
-            objects: with_origins.map(|(at, it)| self.object(at, it)).collect::<Result<_, _>>()?,
+            objects: with_origins.map(object).collect::<Result<_, _>>()?,
             folders,
             settings: self.header.settings,
             filters: self.header.filters,
             is_told: self.header.flags & layout::TOLD != 0,
-            conditions: self.all(kind::CONDITIONS, Self::condition)?,
-            roots: self.set(self.header.roots)?,
-            directories: self.all(kind::DIRECTORIES, Self::directory)?,
-            search_dirs: self.all(kind::SEARCH_DIRS, Self::search_dir)?,
+            roots: self.set(self.header.roots, known)?,
+            directories: self.all(kind::DIRECTORIES, |it, at| it.directory(at, known))?,
+            search_dirs,
             programs: self.all(kind::PROGRAMS, Self::program)?,
-            bound: bound::read(self)?,
+            bound: bound::read(self, known)?,
             paths: paths::read(self)?,
         })
     }
 
-    /// Reads an object with these origins.
-    fn object(&self, at: usize, origins: Object) -> Result<Object, TableError> {
+    /// Reads an object with these origins. Conditions and directories are those of the table.
+    fn object(
+        &self,
+        at: usize,
+        origins: Object,
+        known: Conditions<'_>,
+        dirs: &[Arc<BString>],
+    ) -> Result<Object, TableError> {
         let path = self.path(at, 0, kind::OBJECTS)?;
         let edges = self.part(kind::EDGES, at + 4, "an object's answers leave it")?;
         let (run_path, flags) = (self.word(at + 12)?, self.word(at + 16)?);
+        let edge = |at| self.edge(at, run_path, known);
         Ok(Object {
             path: path.to_owned(),
             canonical: flags & layout::OBJECT_CANONICAL != 0,
             closed: flags & layout::OBJECT_CLOSED != 0,
             is_program: flags & layout::OBJECT_PROGRAM != 0,
             run_path,
-            in_stores: self.optional_set(at + 24)?.unwrap_or_default(),
-            rpath: self.rpath(at)?,
-            edges: edges.records().map(|at| self.edge(at, run_path)).collect::<Result<_, _>>()?,
+            in_stores: match self.word(at + 24)? {
+                0 => Vec::new(),
+                place => self.set(place - 1, known)?,
+            },
+            rpath: self.rpath(at, dirs)?,
+            edges: edges.records().map(edge).collect::<Result<_, _>>()?,
             ..origins
         })
     }
 
     /// Reads the `DT_RPATH` of an object.
-    fn rpath(&self, at: usize) -> Result<Option<Vec<u32>>, TableError> {
-        let dirs = self.optional_set(at + 20)?;
-        let count = self.section(kind::SEARCH_DIRS)?.count;
-        match dirs {
-            Some(dirs) if dirs.iter().any(|&dir| dir as usize >= count) => {
-                Err(TableError::Damaged("a DT_RPATH leaves it"))
-            }
-            dirs => Ok(dirs),
-        }
+    fn rpath(
+        &self,
+        at: usize,
+        dirs: &[Arc<BString>],
+    ) -> Result<Option<Vec<Arc<BString>>>, TableError> {
+        let Some(numbers) = self.optional_numbers(at + 20)? else { return Ok(None) };
+        let rpath = numbers.iter().map(|&dir| dirs.get(dir as usize).cloned()).collect();
+        let rpath: Option<Vec<_>> = rpath;
+        rpath.map(Some).ok_or(TableError::Damaged("a DT_RPATH leaves it"))
     }
 
-    /// Reads the set whose place is at `at`, plus one.
-    pub(super) fn optional_set(&self, at: usize) -> Result<Option<Vec<u32>>, TableError> {
-        self.word(at)?.checked_sub(1).map(|place| self.set(place)).transpose()
+    /// Reads the numbers whose place is at `at`, plus one.
+    pub(super) fn optional_numbers(&self, at: usize) -> Result<Option<Vec<u32>>, TableError> {
+        self.word(at)?.checked_sub(1).map(|place| self.numbers(place)).transpose()
     }
 
-    fn search_dir(&self, at: usize) -> Result<SearchDir, TableError> {
+    fn search_dir(&self, at: usize, known: Conditions<'_>) -> Result<SearchDir, TableError> {
         let path = self.path(at, 0, kind::SEARCH_DIRS)?;
         Ok(SearchDir {
             path: path.to_owned(),
-            conditions: self.set(self.word(at + 4)?)?,
+            conditions: self.set(self.word(at + 4)?, known)?,
             look: self.word(at + 20)? & layout::SEARCH_DIR_LOOK != 0,
             names: self.names(at + 8)?,
         })
     }
 
-    fn edge(&self, at: usize, run_path: u32) -> Result<Edge, TableError> {
+    fn edge(&self, at: usize, run_path: u32, known: Conditions<'_>) -> Result<Edge, TableError> {
         let path = self.string(self.word(at + 4)?)?;
         self.check(at, kind::EDGES.size, hash::bytes(u64::from(run_path), path))?;
         let flags = self.word(at + 8)?;
@@ -115,11 +135,17 @@ impl<'a> Table<'a> {
             before_library_path: flags & layout::EDGE_BEFORE_LIBRARY_PATH != 0,
             outside: flags & layout::EDGE_OUTSIDE != 0,
             look: flags & layout::EDGE_LOOK != 0,
-            conditions: self.set(flags & layout::EDGE_SET)?,
+            conditions: self.set(flags & layout::EDGE_SET, known)?,
         })
     }
 
-    fn set(&self, place: u32) -> Result<Vec<u32>, TableError> {
+    /// Reads a set of conditions.
+    fn set(&self, place: u32, known: Conditions<'_>) -> Result<Vec<Arc<Condition>>, TableError> {
+        let condition = |number: u32| condition_at(known, number);
+        self.numbers(place)?.into_iter().map(condition).collect()
+    }
+
+    fn numbers(&self, place: u32) -> Result<Vec<u32>, TableError> {
         let pool = self.section(kind::POOL)?;
         let outside = TableError::Damaged("a set of guards leaves it");
         let start = pool.record(place as usize).ok_or(outside.clone())?;
@@ -129,29 +155,30 @@ impl<'a> Table<'a> {
         (1..=count).map(|word| self.word(start + 4 * word)).collect()
     }
 
-    fn condition(&self, at: usize) -> Result<Condition, TableError> {
+    fn condition(&self, at: usize) -> Result<Arc<Condition>, TableError> {
         let path = self.path(at, 0, kind::CONDITIONS)?.to_owned();
         let (volume, ino) = (self.long(at + 8)?, self.long(at + 16)?);
         let (size, (mtime, ctime)) = (self.long(at + 24)?, self.times(at + 32)?);
         let fingerprint = Fingerprint { volume, ino, size, mtime, ctime };
-        match self.word(at + 4)? {
-            layout::CONDITION_DIRECTORY => Ok(Condition::Directory(path, fingerprint)),
-            layout::CONDITION_ABSENT => Ok(Condition::Absent(path)),
-            layout::CONDITION_FILE => Ok(Condition::File(path, fingerprint)),
-            layout::CONDITION_IMAGE_DIRECTORY => Ok(Condition::ImageDirectory(path, fingerprint)),
-            layout::CONDITION_IMAGE_FILE => Ok(Condition::ImageFile(path, fingerprint)),
-            layout::CONDITION_LOADER => Ok(Condition::Loader(path)),
-            layout::CONDITION_STORE_DIRECTORY => Ok(Condition::StoreDirectory(path, fingerprint)),
-            layout::CONDITION_ABSENT_PACKAGE => Ok(Condition::AbsentPackage(path)),
-            _ => Err(TableError::Damaged("a guard of unknown kind")),
-        }
+        Ok(Arc::new(match self.word(at + 4)? {
+            layout::CONDITION_DIRECTORY => Condition::Directory(path, fingerprint),
+            layout::CONDITION_ABSENT => Condition::Absent(path),
+            layout::CONDITION_FILE => Condition::File(path, fingerprint),
+            layout::CONDITION_IMAGE_DIRECTORY => Condition::ImageDirectory(path, fingerprint),
+            layout::CONDITION_IMAGE_FILE => Condition::ImageFile(path, fingerprint),
+            layout::CONDITION_LOADER => Condition::Loader(path),
+            layout::CONDITION_STORE_DIRECTORY => Condition::StoreDirectory(path, fingerprint),
+            layout::CONDITION_ABSENT_PACKAGE => Condition::AbsentPackage(path),
+            _ => return Err(TableError::Damaged("a guard of unknown kind")),
+        }))
     }
 
-    fn directory(&self, at: usize) -> Result<Directory, TableError> {
+    fn directory(&self, at: usize, known: Conditions<'_>) -> Result<Directory, TableError> {
         let path = self.path(at, 4, kind::DIRECTORIES)?;
         let has_names = self.word(at + 24)? & layout::DIRECTORY_HAS_NAMES != 0;
         let names = if has_names { Some(self.names(at + 12)?) } else { None };
-        Ok(Directory { path: path.to_owned(), condition: self.word(at + 8)?, names })
+        let condition = condition_at(known, self.word(at + 8)?)?;
+        Ok(Directory { path: path.to_owned(), condition, names })
     }
 
     /// Reads the names. Their place, count and check are at `at`.
@@ -182,4 +209,13 @@ impl<'a> Table<'a> {
             seen: self.word(at + 24)?,
         })
     }
+}
+
+/// Returns the condition with a number.
+pub(super) fn condition_at(
+    known: Conditions<'_>,
+    number: u32,
+) -> Result<Arc<Condition>, TableError> {
+    let condition = known.get(number as usize).cloned();
+    condition.ok_or(TableError::Damaged("it names a guard that it does not have"))
 }

@@ -1,5 +1,7 @@
 //! Tests that a written table is read again, and that damage is detected.
 
+use std::sync::Arc;
+
 use bstr::BString;
 use proptest::prelude::*;
 
@@ -34,6 +36,23 @@ pub(super) fn store(objects: usize) -> Index {
             object % 7
         ))
     };
+    let conditions = [
+        Condition::Directory("/nix/store".into(), fingerprint(1)),
+        Condition::Absent("/usr/local/lib".into()),
+        Condition::File("/etc/ld.so.cache".into(), fingerprint(2)),
+        Condition::Loader("/lib64/ld-linux-x86-64.so.2".into()),
+        Condition::AbsentPackage("/nix/store/none/lib".into()),
+        Condition::Directory("/usr/lib".into(), fingerprint(3)).of_image(),
+        Condition::File("/usr/lib/libc.so.6".into(), fingerprint(4)).of_image(),
+        Condition::StoreDirectory("/nix/store/a/lib".into(), fingerprint(5)),
+    ]
+    .map(Arc::new);
+    let conditions = |numbers: &[usize]| -> Vec<_> {
+        numbers.iter().map(|&number| Arc::clone(&conditions[number])).collect()
+    };
+    let dirs = |paths: &[&str]| -> Vec<_> {
+        paths.iter().map(|&path| Arc::new(BString::from(path))).collect()
+    };
     let edges = |object: usize| -> Vec<Edge> {
         (1..=10)
             .map(|step| Edge {
@@ -41,7 +60,11 @@ pub(super) fn store(objects: usize) -> Index {
                 before_library_path: step == 1,
                 outside: step == 5,
                 look: step == 4,
-                conditions: if step == 4 { vec![0, 2] } else { vec![] },
+                conditions: match step {
+                    4 => conditions(&[0, 2]),
+                    7 => conditions(&[1, 3, 5, 6]),
+                    _ => vec![],
+                },
             })
             .collect()
     };
@@ -50,29 +73,22 @@ pub(super) fn store(objects: usize) -> Index {
         objects: (0..objects)
             .map(|object| Object {
                 path: path(object),
-                in_stores: if object == 1 { vec![7, 4] } else { vec![] },
+                in_stores: if object == 1 { conditions(&[7, 4]) } else { vec![] },
                 canonical: object % 2 == 0,
                 closed: object % 3 == 0,
                 run_path: object as u32 * 31,
                 is_program: object % 2 == 1,
                 seen: object as u32,
-                searched: if object == 0 { vec![] } else { vec![object as u32 % 2, 2] },
-                rpath: (object % 3 == 1).then(|| vec![1, 0]),
+                searched: match object {
+                    0 => vec![],
+                    _ => dirs(&[["/a/lib", "/a"][object % 2], "/b//c/lib/.."]),
+                },
+                rpath: (object % 3 == 1).then(|| dirs(&["/opt/absent", "/opt/rpath"])),
                 deferred: [object as u8, 0, 1, 2, 3, 4, 5, 255],
                 edges: edges(object),
             })
             .collect(),
-        conditions: vec![
-            Condition::Directory("/nix/store".into(), fingerprint(1)),
-            Condition::Absent("/usr/local/lib".into()),
-            Condition::File("/etc/ld.so.cache".into(), fingerprint(2)),
-            Condition::Loader("/lib64/ld-linux-x86-64.so.2".into()),
-            Condition::AbsentPackage("/nix/store/none/lib".into()),
-            Condition::Directory("/usr/lib".into(), fingerprint(3)).of_image(),
-            Condition::File("/usr/lib/libc.so.6".into(), fingerprint(4)).of_image(),
-            Condition::StoreDirectory("/nix/store/a/lib".into(), fingerprint(5)),
-        ],
-        roots: vec![0],
+        roots: conditions(&[0]),
         folders: [
             ("/a/lib", 7, true),
             ("/a", 1, false),
@@ -87,7 +103,7 @@ pub(super) fn store(objects: usize) -> Index {
         search_dirs: ["/opt/rpath", "/opt/absent"]
             .map(|path| SearchDir {
                 path: path.into(),
-                conditions: vec![0, 1],
+                conditions: conditions(&[0, 1]),
                 look: path == "/opt/rpath",
                 names: vec![NameHash::of("a".into(), true), NameHash::of("c".into(), false)],
             })
@@ -106,10 +122,14 @@ pub(super) fn store(objects: usize) -> Index {
         directories: vec![
             Directory {
                 path: "/opt/lib".into(),
-                condition: 0,
+                condition: conditions(&[0]).remove(0),
                 names: Some(vec![NameHash::of("a".into(), true), NameHash::of("b".into(), false)]),
             },
-            Directory { path: "/nix/store".into(), condition: 0, names: None },
+            Directory {
+                path: "/nix/store".into(),
+                condition: conditions(&[1]).remove(0),
+                names: None,
+            },
         ],
         bound: bound(),
     }
@@ -130,7 +150,7 @@ fn bound() -> Bound {
             length: 20,
             hash: 1 << 50,
         }),
-        condition: 2,
+        condition: Arc::new(Condition::File("/etc/ld.so.cache".into(), fingerprint(2))),
     };
     let program = |path: &str, object: u32, changes: Option<u32>| BoundProgram {
         path: path.into(),
@@ -166,6 +186,10 @@ fn sorted(mut index: Index) -> Index {
     index.bound.programs.sort_by(|a, b| a.path.cmp(&b.path));
     for object in &mut index.objects {
         object.edges.sort_by(|a, b| a.path.cmp(&b.path));
+        // Those of an edge are written in the order in which the index has them.
+        for edge in &mut object.edges {
+            edge.conditions.sort_by(|a, b| a.path().cmp(b.path()));
+        }
     }
     for directory in &mut index.directories {
         if let Some(names) = &mut directory.names {
@@ -178,15 +202,8 @@ fn sorted(mut index: Index) -> Index {
     index.objects.sort_by(|a, b| a.path.cmp(&b.path));
     index.programs.sort_by(|a, b| a.path.cmp(&b.path));
     // Sorted by path, because the parents of folders are returned as well.
-    let folders = std::mem::take(&mut index.folders);
-    let mut order: Vec<usize> = (0..folders.len()).filter(|&at| folders[at].digest > 0).collect();
-    order.sort_by_key(|&at| &folders[at].path);
-    for object in &mut index.objects {
-        for at in &mut object.searched {
-            *at = order.iter().position(|&known| known == *at as usize).unwrap() as u32;
-        }
-    }
-    index.folders = order.iter().map(|&at| folders[at].clone()).collect();
+    index.folders.retain(|folder| folder.digest > 0);
+    index.folders.sort_by(|a, b| a.path.cmp(&b.path));
     index
 }
 
@@ -225,10 +242,15 @@ fn a_cut_or_grown_table_is_none() {
 }
 
 #[test]
-fn an_edge_that_names_no_guard_is_an_error() {
+fn an_object_that_names_no_folder_is_an_error() {
+    let none = Arc::new(BString::from("/none"));
+    let error = Err(super::EncodeError::NoSuchFolder("/none".into()));
     let mut index = store(2);
-    index.objects[0].edges[0].conditions = vec![9];
-    assert_eq!(encode(&index, TARGETS[0]), Err(super::EncodeError::NoSuchGuard(9)));
+    index.objects[0].searched = vec![Arc::clone(&none)];
+    assert_eq!(encode(&index, TARGETS[0]), error);
+    let mut index = store(2);
+    index.objects[0].rpath = Some(vec![none]);
+    assert_eq!(encode(&index, TARGETS[0]), error);
 }
 
 proptest! {

@@ -9,10 +9,10 @@ use becalm_core::closure::{Closure, FoundBefore, Starts, Subject};
 use becalm_core::elf::{ElfError, Endian};
 use becalm_core::facts::{Environment, GlibcVersion, Libc, LoaderFacts};
 use becalm_core::index::bound::{
-    Binder, Bound, BoundObject, ImageFacts, NewProgram, NotBound, RELEASES, dynamic_of, is_applied,
-    written,
+    Binder, Bound, BoundObject, ImageFacts, NewProgram, NotBound, RELEASES, Written, dynamic_of,
+    is_applied, written,
 };
-use becalm_core::index::build::{Fingerprints, Gatherer};
+use becalm_core::index::build::Fingerprints;
 use becalm_core::index::{Condition, Fingerprint, Index};
 use becalm_core::loader::load::{Answer, Load, LoadedObject, Role};
 use becalm_core::search::store::below;
@@ -22,6 +22,7 @@ use object::ReadCache;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
+use super::update::Holding;
 use super::{OsFingerprints, Work, path_bytes, path_of};
 use crate::cache::Cache;
 use crate::os_fs::Session;
@@ -133,21 +134,15 @@ impl SymbolFiles for Files {
 pub(super) struct KeptPrograms<'a> {
     pub(super) old: &'a Index,
     pub(super) endian: Endian,
-    /// For each condition, true if it holds.
-    pub(super) holds: &'a [bool],
+    /// True if a condition of the index holds.
+    pub(super) holds: &'a Holding<'a>,
     pub(super) paths: FxHashSet<BString>,
 }
 
 impl KeptPrograms<'_> {
     /// Takes the bindings of a program, if it has any, for each environment. Returns false if they
     /// must be predicted.
-    fn keep(
-        &self,
-        path: &BString,
-        gatherer: &mut Gatherer,
-        binder: &mut Binder,
-        flat: &[&BStr],
-    ) -> bool {
+    fn keep(&self, path: &BString, binder: &mut Binder, flat: &[&BStr]) -> bool {
         if !self.paths.contains(path) {
             return false;
         }
@@ -156,11 +151,9 @@ impl KeptPrograms<'_> {
         let taken: Option<Vec<NewProgram>> = starts
             .map(|program| {
                 bound.taken(program, self.endian, &mut |object| {
-                    self.holds.get(object.condition as usize).filter(|holds| **holds)?;
-                    let condition = self.old.conditions.get(object.condition as usize)?.clone();
                     let is_rooted = is_below(flat, &object.path);
-                    let condition = gatherer.condition(condition);
-                    Some(BoundObject { is_rooted, condition, ..object.clone() })
+                    self.holds[&object.condition]
+                        .then(|| BoundObject { is_rooted, ..object.clone() })
                 })
             })
             .collect();
@@ -168,16 +161,11 @@ impl KeptPrograms<'_> {
     }
 }
 
-/// A program's start, predicted, and the conditions that its members' files are unchanged, which have no
-/// numbers yet.
-type Predicted = (NewProgram, Vec<Condition>);
-
 impl Work<'_> {
     /// Returns the bindings of the programs at these paths, and why other programs have none.
     /// `flat` has the stores whose own directory changes whenever a package is added or removed.
     pub(super) fn bound(
         &self,
-        gatherer: &mut Gatherer,
         facts: &Arc<LoaderFacts>,
         paths: &[BString],
         flat: &[&BStr],
@@ -201,7 +189,7 @@ impl Work<'_> {
         }
         let files = Files { fingerprints: self.fingerprints.clone(), known: Cache::new(MOST_KEPT) };
         if let Some(kept) = kept {
-            paths.retain(|path| !kept.keep(path, gatherer, &mut binder, flat));
+            paths.retain(|path| !kept.keep(path, &mut binder, flat));
         }
         let empty = [Environment::default()];
         let environments = match options.environments {
@@ -229,12 +217,7 @@ impl Work<'_> {
                     not_bound.extend(why.map(|why| (path.clone(), why)));
                     continue;
                 }
-                for (mut start, conditions) in starts.into_iter().flatten() {
-                    for ((_, object, _), condition) in start.members.iter_mut().zip(conditions) {
-                        object.condition = gatherer.condition(condition);
-                    }
-                    binder.add(start);
-                }
+                starts.into_iter().flatten().for_each(|start| binder.add(start));
             }
         }
         not_bound.sort_by(|(path, _), (other, _)| path.cmp(other));
@@ -248,7 +231,7 @@ fn predict(
     path: &BString,
     threshold: BindThreshold,
     flat: &[&BStr],
-) -> Result<Predicted, NotBound> {
+) -> Result<NewProgram, NotBound> {
     let closure = start_of(starts, path).ok_or(NotBound::NoStart)?;
     let (load, facts) = (&closure.load, &*starts.facts);
     if load.stop.is_some() {
@@ -272,10 +255,8 @@ fn predict(
     let relocations = u32::try_from(symbolic).unwrap_or(u32::MAX);
     let Environment { library_path, preload, .. } = starts.environment.clone();
     let variables = Environment { library_path, preload, ..Environment::default() };
-    let (path, members) = (path.clone(), Vec::new());
-    let mut start = NewProgram { path, members, undefined_function, relocations, variables };
-    let conditions = add_members(&mut start, load, &bindings, files, flat)?;
-    Ok((start, conditions))
+    let members = members(load, &bindings, files, flat)?;
+    Ok(NewProgram { path: path.clone(), members, undefined_function, relocations, variables })
 }
 
 /// Returns the starts in each environment.
@@ -325,15 +306,14 @@ fn undefined(bindings: &Bindings) -> Result<bool, NotBound> {
     Ok(is_any)
 }
 
-/// Adds the objects of a start to its program. Returns their conditions.
-fn add_members(
-    start: &mut NewProgram,
+/// Returns the objects of a start, as in [`NewProgram::members`].
+fn members(
     load: &Load,
     bindings: &Bindings,
     files: &Files,
     flat: &[&BStr],
-) -> Result<Vec<Condition>, NotBound> {
-    let mut conditions = Vec::with_capacity(load.objects.len());
+) -> Result<Vec<(usize, BoundObject, Option<Written>)>, NotBound> {
+    let mut members = Vec::with_capacity(load.objects.len());
     for (index, object) in load.objects.iter().enumerate() {
         if object.namespace != 0 || object.role == Role::Audit {
             continue;
@@ -341,7 +321,7 @@ fn add_members(
         let path = object.path.clone();
         let unsettled = || NotBound::Unsettled(path.clone());
         let file = files.get(&path).map_err(|_| unsettled())?;
-        conditions.push(Condition::File(path.clone(), file.fingerprint.ok_or_else(unsettled)?));
+        let condition = Condition::File(path.clone(), file.fingerprint.ok_or_else(unsettled)?);
         let (build_id, tables) = (file.image.build_id, file.image.tables.clone());
         // Times alone do not prove the content: a package may be changed in place.
         if build_id.is_none() && tables.is_none() {
@@ -349,15 +329,15 @@ fn add_members(
         }
         let written = written(load, bindings, index, &file.image);
         let (dynamic, dynamic_hash) = dynamic_of(&file.symbols);
-        let (is_rooted, condition) = (is_below(flat, &path), 0);
+        let (is_rooted, condition) = (is_below(flat, &path), Arc::new(condition));
         let object =
             BoundObject { path, is_rooted, dynamic, dynamic_hash, build_id, tables, condition };
-        start.members.push((index, object, written));
+        members.push((index, object, written));
     }
-    let has_any = start.members.iter().any(|(_, _, written)| written.is_some());
-    if has_any { Ok(conditions) } else { Err(NotBound::Few) }
+    let has_any = members.iter().any(|(_, _, written)| written.is_some());
+    if has_any { Ok(members) } else { Err(NotBound::Few) }
 }
 
-fn is_below(stores: &[&BStr], path: &BString) -> bool {
+pub(super) fn is_below(stores: &[&BStr], path: &BString) -> bool {
     stores.iter().any(|store| below(path, store).is_some())
 }

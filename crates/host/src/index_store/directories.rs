@@ -1,10 +1,11 @@
 //! Records the directories of an index: the stores' own, those of `LD_LIBRARY_PATH`, and those by
 //! which [`super::update`] detects changes.
 
+use std::sync::Arc;
+
 use becalm_core::fs::Errno;
-use becalm_core::index::build::{Fingerprints, Gatherer, ResolvedObject, is_in_package, name_in};
-use becalm_core::index::hash::NameHash;
-use becalm_core::index::{Condition, Fingerprint, Folder};
+use becalm_core::index::build::{Fingerprints, is_in_package, name_in};
+use becalm_core::index::{Condition, Directory, Fingerprint, Folder, Index, Object};
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
@@ -14,30 +15,23 @@ use becalm_core::search::store::below;
 impl<'a> Work<'a> {
     /// Adds them to the index. Returns the stores whose own directory changes whenever a package is
     /// added or removed.
-    pub(super) fn directories(
-        &self,
-        gatherer: &mut Gatherer,
-        resolved: &[ResolvedObject],
-    ) -> Vec<&'a BStr> {
-        let flat = self.roots(gatherer, resolved);
+    pub(super) fn directories(&self, index: &mut Index, objects: &[Object]) -> Vec<&'a BStr> {
+        let flat = self.roots(index, objects);
         let mut seen: FxHashSet<BString> = FxHashSet::default();
         for dir in self.options.dirs {
             let path = without_slashes(path_bytes(dir));
             if !seen.insert(path.clone()) {
                 continue;
             }
-            if let Some((condition, names)) = self.names(path) {
-                gatherer.snapshot(condition, names);
-            }
+            index.directories.extend(self.snapshot(path));
         }
+        let watched = self.to_watch(&flat, objects).into_iter().map(|folder| (folder, true));
+        let searched = objects.iter().flat_map(|object| &object.searched);
         let mut seen: FxHashSet<&BString> = FxHashSet::default();
-        for folder in self.to_watch(&flat, resolved) {
-            seen.insert(folder);
-            gatherer.folder(folder, self.digest(folder), true);
-        }
-        for dir in resolved.iter().flat_map(|resolved| &resolved.searched) {
-            if seen.insert(dir) {
-                gatherer.folder(dir, self.digest(dir), false);
+        for (path, walked) in watched.chain(searched.map(|dir| (&**dir, false))) {
+            if seen.insert(path) {
+                let digest = self.digest(path);
+                index.folders.push(Folder { path: path.clone(), digest, walked });
             }
         }
         flat
@@ -58,11 +52,13 @@ impl<'a> Work<'a> {
     /// Adds the stores' own directories. A fingerprint that a later state may share is not
     /// recorded, and so never matches. The same applies to a store whose packages are added and
     /// removed deeper down.
-    fn roots(&self, gatherer: &mut Gatherer, resolved: &[ResolvedObject]) -> Vec<&'a BStr> {
-        let answers =
-            resolved.iter().flat_map(|resolved| &resolved.object.edges).map(|edge| &edge.path);
-        let canonical =
-            resolved.iter().map(|resolved| &resolved.object).filter(|object| object.canonical);
+    fn roots(&self, index: &mut Index, objects: &[Object]) -> Vec<&'a BStr> {
+        let mut add = |path, known| {
+            index.roots.push(Arc::new(Condition::Directory(path, known)));
+        };
+        let named = objects.iter().filter(|object| !object.path.is_empty());
+        let answers = named.flat_map(|object| &object.edges).map(|edge| &edge.path);
+        let canonical = objects.iter().filter(|object| object.canonical);
         let own = canonical.map(|object| &object.path).chain(&self.group.paths);
         let paths: Vec<&BString> = own.chain(answers).collect();
         let mut flat: Vec<&BStr> = Vec::new();
@@ -80,12 +76,12 @@ impl<'a> Work<'a> {
             if is_flat {
                 flat.push(store);
             }
-            gatherer.root(store.to_owned(), fingerprint.unwrap_or_default());
+            add(store.to_owned(), fingerprint.unwrap_or_default());
         }
         // No directory shows what changed in these trees, so `--update` walks them again.
         let stores = self.options.stores.iter().filter(|tree| is_changed_in_place(tree));
         for tree in stores.chain(self.options.trees) {
-            gatherer.root(path_bytes(&real(tree)), Fingerprint::default());
+            add(path_bytes(&real(tree)), Fingerprint::default());
         }
         flat
     }
@@ -93,10 +89,9 @@ impl<'a> Work<'a> {
     /// Returns the folders that an update must check. In a flat store these are each package and
     /// the folders that have objects in them or further down. In other stores these are all
     /// folders.
-    fn to_watch<'s>(&'s self, flat: &'s [&BStr], resolved: &[ResolvedObject]) -> Vec<&'s BString> {
+    fn to_watch<'s>(&'s self, flat: &'s [&BStr], objects: &[Object]) -> Vec<&'s BString> {
         let mut holders: FxHashSet<&[u8]> = FxHashSet::default();
-        for resolved in resolved.iter().filter(|resolved| resolved.object.canonical) {
-            let path = &resolved.object.path;
+        for Object { path, .. } in objects.iter().filter(|object| object.canonical) {
             let mut above = path.rfind_byte(b'/').map(|slash| &path[..slash]);
             while let Some(dir) = above.filter(|dir| holders.insert(dir)) {
                 above = dir.rfind_byte(b'/').map(|slash| &dir[..slash]);
@@ -129,11 +124,12 @@ impl<'a> Work<'a> {
             .filter(|fingerprint| fingerprint.is_settled(self.fingerprints.now()))
     }
 
-    /// Returns the names in a directory and its condition, which was equal before and after the
+    /// Returns a directory with its names, and its condition, which was equal before and after the
     /// read. Returns `None` if the directory has hwcaps subdirectories or changes meanwhile.
-    fn names(&self, path: BString) -> Option<(Condition, Vec<NameHash>)> {
+    fn snapshot(&self, path: BString) -> Option<Directory> {
         if self.fingerprints.fingerprint(path.as_ref()) == Err(Errno::NOENT) {
-            return Some((Condition::Absent(path), Vec::new()));
+            let condition = Arc::new(Condition::Absent(path.clone()));
+            return Some(Directory { path, condition, names: Some(Vec::new()) });
         }
         let before = self.fingerprints.directory(path.as_ref())?;
         let session = self.os.session();
@@ -144,7 +140,8 @@ impl<'a> Work<'a> {
         }
         names.sort_unstable();
         let after = self.fingerprints.directory(path.as_ref());
-        (after == Some(before)).then_some((Condition::Directory(path, before), names))
+        let condition = Arc::new(Condition::Directory(path.clone(), before));
+        (after == Some(before)).then_some(Directory { path, condition, names: Some(names) })
     }
 }
 

@@ -4,9 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use becalm_core::facts::LoaderFacts;
-use becalm_core::index::Condition;
-use becalm_core::index::build::{Listed, ResolvedObject};
-use becalm_core::search::store::below;
+use becalm_core::index::Object;
+use becalm_core::index::build::Listed;
 use bstr::{BStr, BString};
 use rustc_hash::FxHashSet;
 
@@ -21,12 +20,11 @@ impl Work<'_> {
     pub(super) fn list(
         &self,
         facts: &LoaderFacts,
-        resolved: &[ResolvedObject],
+        objects: &[Object],
         listed: &mut ListedDirs,
     ) -> Vec<BString> {
-        let with_rpath = resolved.iter().filter(|resolved| resolved.has_rpath);
         let dirs: FxHashSet<&Arc<BString>> =
-            with_rpath.flat_map(|resolved| &resolved.searched).collect();
+            objects.iter().flat_map(|object| &object.rpath).flatten().collect();
         let new: Vec<&Arc<BString>> =
             dirs.into_iter().filter(|dir| !listed.contains_key(&***dir)).collect();
         let names = |dir: &BStr| names_in(&dir.to_owned());
@@ -37,18 +35,6 @@ impl Work<'_> {
         let paths = certain_paths(&found).collect();
         listed.extend(found);
         paths
-    }
-
-    /// Turns an absent package into a plain absent path if no store root shows that packages came
-    /// or went. The module then checks that path each time.
-    pub(super) fn look_each_time(&self, flat: &[&BStr], conditions: &mut [Condition]) {
-        for condition in conditions {
-            if let Condition::AbsentPackage(path) = condition
-                && !flat.iter().any(|store| below(path, store).is_some())
-            {
-                *condition = Condition::Absent(std::mem::take(path));
-            }
-        }
     }
 }
 

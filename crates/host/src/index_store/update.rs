@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use becalm_core::facts::LoaderFacts;
 use becalm_core::fs::Errno;
-use becalm_core::index::build::{Deferred, Fingerprints, ResolvedObject};
+use becalm_core::index::build::{Deferred, Fingerprints};
 use becalm_core::index::{Condition, Fingerprint, Folder, Index, Object, Program, Target};
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
@@ -119,7 +119,7 @@ pub fn update_stores(
     // The walk found the others by their own paths.
     let others = keep.iter().filter(|object| !object.canonical).map(|object| &object.path);
     others.chain(&further).for_each(|path| _ = seen.names.count(&session, path));
-    let kept = before.kept(&keep);
+    let kept: Vec<Object> = keep.into_iter().cloned().collect();
     let mut below = work.list(&facts, &kept, &mut seen.listed);
     below.retain(|path| seen.known.insert(path.clone()) && seen.names.count(&session, path));
     further.extend(below);
@@ -132,13 +132,15 @@ pub fn update_stores(
 struct Before<'a> {
     old: &'a Index,
     fingerprints: OsFingerprints,
-    /// For each condition, true if it holds.
-    holds: Vec<bool>,
+    holds: Holding<'a>,
     /// For each folder, true if it is unchanged.
-    same: Vec<bool>,
+    same: FxHashMap<&'a BString, bool>,
     /// The loaders for which the answers are valid.
     loaders: &'a BString,
 }
+
+/// For each condition of an index, true if it holds.
+pub(super) type Holding<'a> = FxHashMap<&'a Arc<Condition>, bool>;
 
 /// The result of listing the changed folders.
 struct Walk {
@@ -151,23 +153,24 @@ struct Walk {
 
 impl<'a> Before<'a> {
     fn look(old: &'a Index) -> Option<Self> {
-        let loaders = old.conditions.iter().find_map(|condition| match condition {
+        let conditions = old.conditions();
+        let loaders = conditions.iter().find_map(|condition| match &***condition {
             Condition::Loader(list) => Some(list),
             _ => None,
         })?;
         let fingerprints = OsFingerprints::default();
-        let holds: Vec<bool> =
-            old.conditions.par_iter().map(|condition| fingerprints.hold(condition)).collect();
-        let same = old.folders.par_iter().map(|folder| fingerprints.is_as_it_was(folder)).collect();
+        let holds = conditions.par_iter().map(|&it| (it, fingerprints.hold(it))).collect();
+        let folders = old.folders.par_iter();
+        let same = folders.map(|it| (&it.path, fingerprints.is_as_it_was(it))).collect();
         Some(Self { old, fingerprints, holds, same, loaders })
     }
 
     /// Lists the changed folders and walks the new ones. Returns `None` if a store was not walked
     /// before.
     fn walk(&self, options: IndexOptions<'_>) -> Option<Walk> {
-        let walked = self.old.folders.iter().zip(&self.same).filter(|(folder, _)| folder.walked);
+        let walked = self.old.folders.iter().filter(|folder| folder.walked);
         let walked: FxHashMap<&BStr, bool> =
-            walked.map(|(folder, &same)| (folder.path.as_bstr(), same)).collect();
+            walked.map(|folder| (folder.path.as_bstr(), self.same[&folder.path])).collect();
         let roots: Vec<PathBuf> = options.stores.iter().map(|path| real(path)).collect();
         if !roots.iter().all(|root| walked.contains_key(path_bytes(root).as_bstr())) {
             return None;
@@ -232,7 +235,7 @@ impl<'a> Before<'a> {
 
     /// Returns true if resolving an object again would give the same answers.
     fn still_answers(&self, object: &Object) -> bool {
-        let is_same = |&folder: &u32| self.same.get(folder as usize) == Some(&true);
+        let is_same = |folder: &Arc<BString>| self.same.get(&**folder) == Some(&true);
         Deferred::Unsettled.count(&object.deferred) == 0
             && object.searched.iter().all(is_same)
             && self.hold(object)
@@ -242,8 +245,7 @@ impl<'a> Before<'a> {
     /// Returns true if every condition of an object's answers holds.
     fn hold(&self, object: &Object) -> bool {
         let of_edges = object.edges.iter().flat_map(|edge| &edge.conditions);
-        let mut conditions = of_edges.chain(&object.in_stores);
-        conditions.all(|&condition| self.holds.get(condition as usize) == Some(&true))
+        of_edges.chain(&object.in_stores).all(|condition| self.holds[condition])
     }
 
     /// Returns those objects to read that belong to the machine, or `None` if the machine is
@@ -270,26 +272,6 @@ impl<'a> Before<'a> {
         let empty = Group { ident, interpreter, interpreters: loaders, paths, programs };
         of_target(&empty).then_some(empty)
     }
-
-    /// Returns the kept objects in the form in which they were resolved.
-    fn kept(&self, keep: &[&Object]) -> Vec<ResolvedObject> {
-        let folders = self.old.folders.iter();
-        let dirs: Vec<Arc<BString>> = folders.map(|folder| Arc::new(folder.path.clone())).collect();
-        keep.iter().map(|object| self.resolved(object, &dirs)).collect()
-    }
-
-    /// Returns a kept object in the form in which it was resolved.
-    fn resolved(&self, object: &Object, searched: &[Arc<BString>]) -> ResolvedObject {
-        let condition = |at: &u32| self.old.conditions.get(*at as usize).cloned();
-        let conditions = object.edges.iter();
-        let conditions =
-            conditions.map(|edge| edge.conditions.iter().filter_map(condition).collect()).collect();
-        let dirs = object.searched.iter().filter_map(|&at| searched.get(at as usize).cloned());
-        let searched = dirs.collect();
-        let in_stores = object.in_stores.iter().filter_map(condition).collect();
-        let has_rpath = object.rpath.is_some();
-        ResolvedObject { object: object.clone(), conditions, searched, in_stores, has_rpath }
-    }
 }
 
 impl Work<'_> {
@@ -298,8 +280,8 @@ impl Work<'_> {
         &self,
         facts: &Arc<LoaderFacts>,
         before: &Before<'_>,
-        kept: Vec<ResolvedObject>,
-        new: Vec<ResolvedObject>,
+        kept: Vec<Object>,
+        new: Vec<Object>,
         listed: ListedDirs,
     ) -> MachineIndex {
         let read = new.len();
@@ -308,11 +290,12 @@ impl Work<'_> {
         let endian = self.group.ident.endian;
         let same = KeptPrograms { old: before.old, endian, holds: &before.holds, paths };
         let fresh = self.searched(&new);
-        let mut all: Vec<ResolvedObject> = new.into_iter().chain(kept).collect();
+        let mut all: Vec<Object> = new.into_iter().chain(kept).collect();
         drop_unnamed(&mut all, &listed);
         let common = self.common_again(before, &fresh);
         let common = common.unwrap_or_else(|| self.common(facts, &self.searched(&all)));
-        self.gather(facts, all, common, programs, (read, listed), Some(&same))
+        all.insert(0, common);
+        self.gather(facts, all, programs, (read, listed), Some(&same))
     }
 
     /// Returns the programs, and the paths of those that are kept. A record is kept if its object is
@@ -322,10 +305,10 @@ impl Work<'_> {
         &self,
         facts: &Arc<LoaderFacts>,
         before: &Before<'_>,
-        kept: &[ResolvedObject],
+        kept: &[Object],
         reached: &FxHashSet<BString>,
     ) -> (Vec<Program>, FxHashSet<BString>) {
-        let kept = kept.iter().map(|resolved| &resolved.object.path);
+        let kept = kept.iter().map(|object| &object.path);
         let kept: FxHashSet<&BString> = kept.filter(|path| !reached.contains(*path)).collect();
         let (same, others): (Vec<&Program>, Vec<&Program>) =
             before.old.programs.iter().partition(|program| kept.contains(&program.path));
@@ -342,44 +325,39 @@ impl Work<'_> {
 
     /// Returns the earlier common object, if the loader cache is unchanged. A name that is now in
     /// one of `dirs` is no longer outside of them.
-    fn common_again(
-        &self,
-        before: &Before<'_>,
-        dirs: &FxHashSet<Arc<BString>>,
-    ) -> Option<ResolvedObject> {
+    fn common_again(&self, before: &Before<'_>, dirs: &FxHashSet<Arc<BString>>) -> Option<Object> {
         let common = before.old.objects.iter().find(|object| object.path.is_empty())?;
         if !before.hold(common) {
             return None;
         }
         let names = names_of(dirs);
-        let mut resolved = before.resolved(common, &[]);
-        for edge in &mut resolved.object.edges {
+        let mut common = common.clone();
+        for edge in &mut common.edges {
             let is_named = names.as_ref().is_none_or(|names| names.contains(edge.needed()));
             edge.outside &= !is_named;
         }
-        Some(resolved)
+        Some(common)
     }
 }
 
 /// Returns the kept objects whose answers lead to a new object. An object with a deferred lookup
 /// may lead to any object, so it counts too.
-fn reached(kept: &[ResolvedObject], new: &[ResolvedObject]) -> FxHashSet<BString> {
+fn reached(kept: &[Object], new: &[Object]) -> FxHashSet<BString> {
     let mut reached: FxHashSet<BString> = FxHashSet::default();
     if new.is_empty() {
         return reached;
     }
-    reached.extend(new.iter().map(|resolved| resolved.object.path.clone()));
+    reached.extend(new.iter().map(|object| object.path.clone()));
     let is_open = |why: &Deferred| *why != Deferred::NotFound;
     let open: Vec<Deferred> = Deferred::ALL.into_iter().filter(is_open).collect();
     loop {
-        let leads = |resolved: &&ResolvedObject| {
-            let Object { path, edges, deferred, .. } = &resolved.object;
+        let leads = |Object { path, edges, deferred, .. }: &&Object| {
             !reached.contains(path)
                 && (open.iter().any(|why| why.count(deferred) > 0)
                     || edges.iter().any(|edge| reached.contains(&edge.path)))
         };
         let more: Vec<BString> =
-            kept.iter().filter(leads).map(|resolved| resolved.object.path.clone()).collect();
+            kept.iter().filter(leads).map(|object| object.path.clone()).collect();
         if more.is_empty() {
             return reached;
         }
@@ -388,11 +366,11 @@ fn reached(kept: &[ResolvedObject], new: &[ResolvedObject]) -> FxHashSet<BString
 }
 
 /// Removes objects whose non-canonical paths are in no answer.
-fn drop_unnamed(all: &mut Vec<ResolvedObject>, listed: &ListedDirs) {
-    let answers = all.iter().flat_map(|resolved| &resolved.object.edges);
+fn drop_unnamed(all: &mut Vec<Object>, listed: &ListedDirs) {
+    let answers = all.iter().flat_map(|object| &object.edges);
     let answers = answers.map(|edge| edge.path.clone());
     let named: FxHashSet<BString> = answers.chain(certain_paths(listed)).collect();
-    all.retain(|resolved| resolved.object.canonical || named.contains(&resolved.object.path));
+    all.retain(|object| object.canonical || named.contains(&object.path));
 }
 
 /// Returns true for a hidden name, as [`elf_paths`] defines it.

@@ -3,6 +3,7 @@
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use becalm_core::index::{Condition, Fingerprint, Folder, Index, Object};
 use becalm_host::index_store::OsFingerprints;
@@ -11,21 +12,16 @@ use bstr::{BStr, BString};
 
 use crate::path::{dirs_of, path_of};
 
-/// Returns the conditions of the stores' own directories.
-pub fn roots(index: &Index) -> impl Iterator<Item = &Condition> {
-    index.roots.iter().filter_map(|&root| index.conditions.get(root as usize))
-}
-
 /// Returns the paths of the stores' own directories.
 pub fn root_paths(index: &Index) -> Vec<PathBuf> {
-    roots(index).map(|condition| path_of(condition.path())).collect()
+    index.roots.iter().map(|root| path_of(root.path())).collect()
 }
 
 /// Returns the stores that were walked; all stores if that is not known.
 pub fn stores(index: &Index) -> Vec<PathBuf> {
     let is_walked = |path: &BStr| index.folders.iter().any(|f| f.walked && f.path == path);
     let (walked, others): (Vec<&BStr>, Vec<&BStr>) =
-        roots(index).map(Condition::path).partition(|path| is_walked(path));
+        index.roots.iter().map(|root| root.path()).partition(|path| is_walked(path));
     let stores = if walked.is_empty() { others } else { walked };
     stores.into_iter().map(|path| path_of(path)).collect()
 }
@@ -63,10 +59,9 @@ pub fn has_changed(index: &Index) -> bool {
 fn holds(index: &Index, unknown: bool) -> bool {
     let fingerprints = OsFingerprints::default();
     let is_watched = |root: &BString| index.folders.iter().any(|f| f.walked && f.path == *root);
-    let is_root = |at: usize| index.roots.contains(&(at as u32));
-    let holds = |(at, condition): (usize, &Condition)| match condition {
+    let holds = |condition: &Arc<Condition>| match &**condition {
         Condition::Directory(path, known) if *known == Fingerprint::default() => {
-            unknown || is_root(at) && is_watched(path)
+            unknown || index.roots.contains(condition) && is_watched(path)
         }
         Condition::StoreDirectory(_, known) | Condition::File(_, known)
             if *known == Fingerprint::default() =>
@@ -86,7 +81,7 @@ fn holds(index: &Index, unknown: bool) -> bool {
         (true, Folder::UNKNOWN) => unknown,
         _ => fingerprints.is_as_it_was(folder),
     };
-    index.conditions.iter().enumerate().all(holds)
+    index.conditions().into_iter().all(holds)
         && index.folders.iter().all(is_as_it_was)
         && index.objects.iter().filter(is_named).all(|object| is_seen(&object.path, object.seen))
         && index.programs.iter().all(|program| is_seen(&program.path, program.seen))

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::facts::Environment;
-use becalm_core::index::{Condition, Index};
+use becalm_core::index::Index;
 use becalm_host::OsFs;
 use becalm_host::index_store::{
     BindThreshold, Binding, IndexOptions, Indexed, MachineIndex, index_stores, python_of,
@@ -57,14 +57,14 @@ pub(super) fn plan(
     let only = stores.is_empty().then_some(programs);
     let binds_all = only.is_some() || path_stores.is_some();
     let usual = if binds_all { BindThreshold::ALL } else { BindThreshold::default() };
-    let mut conditions = of_old.iter().flat_map(|index| &index.conditions);
+    let mut conditions = of_old.iter().flat_map(|index| index.conditions());
     Ok(Plan {
         files,
         only,
         dirs,
         threshold: options.bind_threshold.unwrap_or(usual),
         environments: environments(of_old),
-        image: options.image || conditions.any(Condition::is_of_image),
+        image: options.image || conditions.any(|it| it.is_of_image()),
         trusted_times: options.trusted_times.iter().flat_map(|it| it.canonicalize()).collect(),
         path_stores,
         modules_not_understood: modules.not_understood,

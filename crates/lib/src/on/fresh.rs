@@ -49,7 +49,6 @@ fn is_as_it_was(index: &Index, now: &OsFingerprints, program: &BStr) -> bool {
     let mut members = of_program.flat_map(|bound| &bound.members);
     members.all(|member| {
         let object = bound.objects.get(member.object as usize);
-        let condition = object.and_then(|it| index.conditions.get(it.condition as usize));
-        condition.is_some_and(|condition| now.hold(condition))
+        object.is_some_and(|object| now.hold(&object.condition))
     })
 }

@@ -6,6 +6,7 @@
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use becalm_core::index::bound::BoundProgram;
@@ -91,9 +92,9 @@ fn is_for_this_machine(index: &Index, trees: &[&Path]) -> bool {
     };
     index.bound.objects.iter().all(|object| {
         let path = path_of(object.path.as_ref());
-        match index.conditions.get(object.condition as usize) {
+        match &*object.condition {
             _ if trees.iter().any(|tree| path.starts_with(tree)) => true,
-            Some(Condition::File(_, known)) => is_same(&path, known),
+            Condition::File(_, known) => is_same(&path, known),
             _ => false,
         }
     })
@@ -165,8 +166,7 @@ impl<'a> Places<'a> {
 /// Returns the index with the places of packed files. Programs can be started from either path.
 fn placed(mut index: Index, places: &Places<'_>) -> Index {
     let of_tree = |it: &Condition| places.are_of_tree(it.path());
-    let of_tree: Vec<bool> = index.conditions.iter().map(of_tree).collect();
-    let keep = |conditions: &mut Vec<u32>| conditions.retain(|&it| !of_tree[it as usize]);
+    let keep = |conditions: &mut Vec<Arc<Condition>>| conditions.retain(|it| !of_tree(it));
     keep(&mut index.roots);
     for object in &mut index.objects {
         keep(&mut object.in_stores);
@@ -178,7 +178,7 @@ fn placed(mut index: Index, places: &Places<'_>) -> Index {
         }
     }
     index.search_dirs.iter_mut().for_each(|dir| keep(&mut dir.conditions));
-    index.directories.retain(|it| !of_tree[it.condition as usize]);
+    index.directories.retain(|it| !of_tree(&it.condition));
     add(&mut index.search_dirs, places, |it| &mut it.path, |it| it.look = false);
     add(&mut index.objects, places, |it| &mut it.path, |it| it.seen = 0);
     let unseen = |it: &mut Program| (it.seen, it.load_order) = (0, 0);
@@ -208,8 +208,7 @@ fn bind(index: &mut Index, places: &Places<'_>) {
     for object in &mut index.bound.objects {
         let known = places.fingerprint(object.path.as_ref());
         let Some((path, known)) = places.at(object.path.as_ref()).zip(known) else { continue };
-        object.condition = index.conditions.len() as u32;
-        index.conditions.push(Condition::File(path.clone(), known));
+        object.condition = Arc::new(Condition::File(path.clone(), known));
         (object.path, object.is_rooted) = (path, false);
     }
     // Another program may start one from the tree: a build ID says that it is the same.

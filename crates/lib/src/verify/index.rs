@@ -14,7 +14,7 @@ use bstr::{BStr, BString};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 
-use crate::index::current::{root_paths, roots, snapshotted};
+use crate::index::current::{root_paths, snapshotted};
 use crate::index::{file, paths};
 use crate::json::{lossy, lossy_option};
 use crate::path::{path_bytes, path_of};
@@ -146,11 +146,11 @@ pub(super) fn verify(path: &Path, load: bool) -> anyhow::Result<(Verified, Vec<P
     let mut problems: Vec<Problem> = indexed.errors.iter().map(Problem::from).collect();
     // Other conditions exist only for `--update`, or for the stores as a whole.
     let answers = old.objects.iter().flat_map(|object| &object.edges);
-    let mut believed: FxHashSet<u32> = answers.flat_map(|edge| edge.conditions.clone()).collect();
+    let mut believed: FxHashSet<_> = answers.flat_map(|edge| &edge.conditions).collect();
     let snapshots = old.directories.iter().filter(|directory| directory.names.is_some());
-    believed.extend(snapshots.map(|directory| directory.condition));
-    believed.extend(old.bound.objects.iter().map(|object| object.condition));
-    believed.extend(old.search_dirs.iter().flat_map(|dir| dir.conditions.clone()));
+    believed.extend(snapshots.map(|directory| &directory.condition));
+    believed.extend(old.bound.objects.iter().map(|object| &object.condition));
+    believed.extend(old.search_dirs.iter().flat_map(|dir| &dir.conditions));
     let fingerprints = OsFingerprints::default();
     let mut differences = differences(&old, &new, target.endian);
     if let Some(old) = &old.paths {
@@ -158,8 +158,8 @@ pub(super) fn verify(path: &Path, load: bool) -> anyhow::Result<(Verified, Vec<P
         let difference = |path: &BString| Difference::new(path, DifferenceKind::Paths);
         differences.extend(changed.iter().map(difference));
     }
-    for (at, condition) in old.conditions.iter().enumerate() {
-        if believed.contains(&(at as u32)) && !fingerprints.hold(condition) {
+    for condition in old.conditions() {
+        if believed.contains(condition) && !fingerprints.hold(condition) {
             let path = condition.path().to_owned();
             differences.push(Difference::new(&path, DifferenceKind::Changed));
         }
@@ -169,7 +169,7 @@ pub(super) fn verify(path: &Path, load: bool) -> anyhow::Result<(Verified, Vec<P
         machine: machine_name(target.machine),
         objects: old.objects.iter().filter(|object| !object.path.is_empty()).count(),
         edges: old.objects.iter().map(|object| object.edges.len()).sum(),
-        stores_changed: roots(&old).any(|root| has_changed(&old, root)),
+        stores_changed: old.roots.iter().any(|root| has_changed(&old, root)),
         slots: None,
         differences,
     };

@@ -1,7 +1,10 @@
 //! Changes while a program runs: each lookup is answered by the files that exist then, as the
 //! search would be.
 
-use becalm_core::index::Condition;
+use std::sync::Arc;
+
+use becalm_core::index::{Condition, Directory};
+use bstr::BString;
 
 use crate::support::{Ran, SHOW, Scene, answered, skip, start};
 
@@ -324,15 +327,17 @@ fn a_guard_beyond_those_that_are_remembered_is_believed_only_while_it_holds() {
     let indexed = scene.index(&[]);
     let machine = &indexed.machines[0];
     let mut index = machine.index.clone();
-    let none = |n| Condition::Absent(format!("/none/{n}").into());
-    index.conditions.splice(0..0, (0..BEFORE).map(none));
-    let edges = index.objects.iter_mut().flat_map(|object| &mut object.edges);
-    let of_edges = edges.flat_map(|edge| &mut edge.conditions);
-    let of_directories = index.directories.iter_mut().map(|directory| &mut directory.condition);
-    of_edges
-        .chain(&mut index.roots)
-        .chain(of_directories)
-        .for_each(|condition| *condition += BEFORE);
+    // Conditions are numbered in this order: those of directories are before those of answers.
+    let none = |n| {
+        let path = BString::from(format!("/none/{n}"));
+        let condition = Arc::new(Condition::Absent(path.clone()));
+        Directory { path, condition, names: None }
+    };
+    index.directories.splice(0..0, (0..BEFORE).map(none));
+    let own = machine.index.objects.iter().flat_map(|object| &object.edges);
+    let own: Vec<_> = own.flat_map(|edge| &edge.conditions).collect();
+    let numbered = index.conditions();
+    assert!(!own.is_empty() && own.iter().all(|it| !numbered[..BEFORE as usize].contains(it)));
     scene.write_index(&index, machine.target);
     let (ran, answers) = scene.same("store/p/prog", &[]);
     assert!(ran.stdout.ends_with("value 1\n"), "{ran:?}");

@@ -1,9 +1,11 @@
 //! A damaged index file: the program starts as without one.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use becalm_core::index::{Condition, Table, embed, encode, split};
+use becalm_core::index::{Condition, Directory, Table, embed, encode, split};
+use bstr::BString;
 
 use crate::support::{Ran, SHOW, Scene, skip, start};
 
@@ -136,7 +138,9 @@ fn an_index_whose_last_page_is_missing_changes_nothing() {
     let (mut index, target) = (table.index().unwrap(), table.target());
     // Until the last 256 bytes cross a page boundary.
     let spanning = (0..PAGE).find_map(|n| {
-        index.conditions.push(Condition::Absent(format!("/none/{n}").into()));
+        let path = BString::from(format!("/none/{n}"));
+        let condition = Arc::new(Condition::Absent(path.clone()));
+        index.directories.push(Directory { path, condition, names: None });
         let file = embed(&module, &encode(&index, target).unwrap()).unwrap();
         (1..200).contains(&(file.len() % PAGE)).then_some(file)
     });

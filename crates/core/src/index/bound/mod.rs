@@ -18,10 +18,12 @@ mod start_variables;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bstr::BString;
 use object::elf::DT_DEBUG;
 
+use super::Condition;
 use super::layout::{Writer, kind};
 use crate::facts::Environment;
 use crate::symbols::ObjectSymbols;
@@ -125,8 +127,8 @@ pub struct BoundObject {
     pub build_id: Option<BuildId>,
     /// The tables that its bindings rest on.
     pub tables: Option<Tables>,
-    /// Position in [`super::Index::conditions`] of the condition that the file is unchanged.
-    pub condition: u32,
+    /// The condition that the file is unchanged.
+    pub condition: Arc<Condition>,
 }
 
 /// Address in memory of an object's build ID, and its hash.

@@ -5,6 +5,7 @@ use super::{Bound, BoundObject, BoundProgram, BuildId, Member, Tables, Writes};
 use crate::index::encoder::{Encoder, Section};
 use crate::index::layout::{self, Writer, kind};
 use crate::index::records::Table;
+use crate::index::table::{Conditions, condition_at};
 use crate::index::{EncodeError, TableError, hash};
 
 const NO_BLOCK: u32 = u32::MAX;
@@ -35,11 +36,11 @@ pub(in crate::index) fn encode(
         record.word(match &object.tables {
             Some(Tables { ranges, .. }) => {
                 let words: Vec<u32> = ranges.iter().flat_map(|&(at, size)| [at, size]).collect();
-                encoder.numbers(&words, usize::MAX)? + 1
+                encoder.numbers(&words)? + 1
             }
             None => 0,
         });
-        record.words([encoder.condition(object.condition)?, 0]);
+        record.words([encoder.condition(&object.condition), 0]);
         Ok(hash::bytes(0, &object.path))
     })?;
     let mut sorted: Vec<&BoundProgram> = bound.programs.iter().collect();
@@ -76,9 +77,12 @@ pub(in crate::index) fn encode(
 }
 
 /// Reads the bindings of a table.
-pub(in crate::index) fn read(table: &Table<'_>) -> Result<Bound, TableError> {
+pub(in crate::index) fn read(
+    table: &Table<'_>,
+    known: Conditions<'_>,
+) -> Result<Bound, TableError> {
     let bound = Bound {
-        objects: table.all(kind::BOUND_OBJECTS, object)?,
+        objects: table.all(kind::BOUND_OBJECTS, |table, at| object(table, at, known))?,
         programs: table.all(kind::BOUND_PROGRAMS, program)?,
         blocks: blocks(table)?,
     };
@@ -98,11 +102,11 @@ pub(in crate::index) fn read(table: &Table<'_>) -> Result<Bound, TableError> {
     }
 }
 
-fn object(table: &Table<'_>, at: usize) -> Result<BoundObject, TableError> {
+fn object(table: &Table<'_>, at: usize, known: Conditions<'_>) -> Result<BoundObject, TableError> {
     let path = table.path(at, 0, kind::BOUND_OBJECTS)?.to_owned();
     let length = table.word(at + 36)?;
     let build_id = BuildId { hash: table.long(at + 24)?, address: table.word(at + 32)?, length };
-    let ranges = table.optional_set(at + 48)?;
+    let ranges = table.optional_numbers(at + 48)?;
     let hash = table.long(at + 40)?;
     let pairs = |words: Vec<u32>| {
         words.as_chunks::<2>().0.iter().map(|&[at, length]| (at, length)).collect()
@@ -115,7 +119,7 @@ fn object(table: &Table<'_>, at: usize) -> Result<BoundObject, TableError> {
         dynamic_hash: table.long(at + 16)?,
         build_id: (length > 0).then_some(build_id),
         tables,
-        condition: table.word(at + 52)?,
+        condition: condition_at(known, table.word(at + 52)?)?,
     })
 }
 

@@ -1,6 +1,7 @@
 //! Tests that a block has the written words, and that programs with equal bindings share blocks.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
@@ -8,6 +9,7 @@ use proptest::prelude::*;
 use super::block::{self, Definer, Residual, SlotBinding};
 use super::{Binder, BoundObject, Member, NewProgram, Written};
 use crate::elf::Endian;
+use crate::index::Condition;
 
 /// Decodes the words that the module writes, by offset: definer and value.
 fn decode(bytes: &[u8], endian: Endian) -> BTreeMap<u32, (u32, i32)> {
@@ -98,7 +100,7 @@ fn object(path: &str) -> BoundObject {
         dynamic_hash: 2,
         build_id: None,
         tables: None,
-        condition: 0,
+        condition: Arc::new(Condition::Absent("/none".into())),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The loader cache, as the search of an index reads it.
 
+use std::sync::Arc;
+
 use bstr::BString;
 use rustc_hash::FxHashSet;
 
@@ -11,7 +13,7 @@ use crate::search::loader_cache::{CacheQuery, LoaderCache};
 pub(super) struct Cache {
     pub(super) cache: Option<LoaderCache>,
     pub(super) query: CacheQuery,
-    pub(super) condition: Condition,
+    pub(super) condition: Arc<Condition>,
     /// Names with an entry for particular CPUs.
     pub(super) of_cpus: FxHashSet<BString>,
 }
@@ -39,6 +41,6 @@ impl Cache {
             .filter(|entry| entry.hwcap != 0 || entry.hwcaps_name.is_some())
             .map(|entry| entry.soname.to_owned())
             .collect();
-        Some(Self { cache, query, condition, of_cpus })
+        Some(Self { cache, query, condition: Arc::new(condition), of_cpus })
     }
 }

@@ -12,14 +12,11 @@ mod search;
 mod tests;
 
 use bstr::{BStr, BString, ByteSlice};
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use std::sync::Arc;
 
-use super::{
-    Condition, Directory, Edge, Fingerprint, Folder, Index, Object, SearchDir, Time, hash,
-};
+use super::{Condition, Edge, Fingerprint, Object, SearchDir, Time, hash};
 use crate::elf::Ident;
 use crate::facts::LoaderFacts;
 use crate::fs::{Errno, FileSystem};
@@ -79,27 +76,11 @@ pub struct Sources<'a> {
     pub stores: &'a Stores,
 }
 
-/// An object with its answers. Their conditions are not in an index yet.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ResolvedObject {
-    /// The object; its edges' `conditions` are empty.
-    pub object: Object,
-    /// The conditions of each edge.
-    pub conditions: Vec<Vec<Condition>>,
-    /// The directories of its run path, without trailing slashes; [`Object::searched`] is
-    /// empty.
-    pub searched: Vec<Arc<BString>>,
-    /// The conditions of those in stores, in order; [`Object::in_stores`] is empty.
-    pub in_stores: Vec<Condition>,
-    /// True if these are all the directories of its `DT_RPATH`.
-    pub has_rpath: bool,
-}
-
 /// The answers of a directory of a `DT_RPATH`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
     /// The conditions of the answers.
-    pub conditions: Vec<Condition>,
+    pub conditions: Vec<Arc<Condition>>,
     /// As in [`SearchDir::look`].
     pub look: bool,
     /// The names. The flag is true if the directory answers a lookup of the name for certain.
@@ -128,6 +109,19 @@ pub enum Deferred {
     NoPlainName,
     /// The object's own name differs from the file name.
     OtherName,
+}
+
+impl Listed {
+    /// Returns the directory as an index has it.
+    #[must_use]
+    pub fn search_dir(self, path: BString) -> SearchDir {
+        let Self { conditions, look, names } = self;
+        let names =
+            names.iter().map(|(name, is_certain)| hash::NameHash::of(name.as_ref(), *is_certain));
+        let mut names: Vec<hash::NameHash> = names.collect();
+        names.sort_unstable();
+        SearchDir { path, conditions, look, names }
+    }
 }
 
 impl Deferred {
@@ -165,91 +159,4 @@ pub fn is_in_package(path: &[u8]) -> bool {
     package.len() > HASH + 1
         && package[HASH] == b'-'
         && package[..HASH].iter().all(u8::is_ascii_alphanumeric)
-}
-
-/// Gathers objects into an index.
-#[derive(Default)]
-pub struct Gatherer {
-    /// The index so far.
-    pub index: Index,
-    conditions: FxHashMap<Condition, u32>,
-    folders: FxHashMap<BString, u32>,
-    search_dirs: FxHashMap<BString, u32>,
-}
-
-impl Gatherer {
-    /// Adds an object.
-    pub fn object(&mut self, resolved: ResolvedObject) {
-        let mut object = resolved.object;
-        object.searched = resolved.searched.iter().map(|dir| self.folder_at(dir)).collect();
-        object.in_stores = self.conditions(resolved.in_stores);
-        let rpath = resolved.searched.iter().map(|dir| self.search_dirs.get(&**dir).copied());
-        object.rpath = if resolved.has_rpath { rpath.collect() } else { None };
-        for (edge, conditions) in object.edges.iter_mut().zip(resolved.conditions) {
-            edge.conditions = self.conditions(conditions);
-            edge.conditions.sort_unstable();
-            edge.conditions.dedup();
-        }
-        self.index.objects.push(object);
-    }
-
-    /// Adds a directory of a `DT_RPATH`. Call this before adding the objects that have it.
-    pub fn search_dir(&mut self, path: &BString, listed: Listed) {
-        let Listed { conditions, look, names } = listed;
-        let mut conditions = self.conditions(conditions);
-        conditions.sort_unstable();
-        let names =
-            names.iter().map(|(name, is_certain)| hash::NameHash::of(name.as_ref(), *is_certain));
-        let mut names: Vec<hash::NameHash> = names.collect();
-        names.sort_unstable();
-        self.search_dirs.insert(path.clone(), self.index.search_dirs.len() as u32);
-        self.index.search_dirs.push(SearchDir { path: path.clone(), conditions, look, names });
-    }
-
-    /// Adds a directory that `LD_LIBRARY_PATH` may name, with its [`Directory::names`], or one that
-    /// does not exist, without names.
-    pub fn snapshot(&mut self, condition: Condition, names: Vec<hash::NameHash>) {
-        let path = condition.path().to_owned();
-        let condition = self.condition(condition);
-        self.index.directories.push(Directory { path, condition, names: Some(names) });
-    }
-
-    /// Sets the state of a folder ([`Folder::digest`]).
-    pub fn folder(&mut self, path: &BString, digest: u32, walked: bool) {
-        let at = self.folder_at(path) as usize;
-        let folder = &mut self.index.folders[at];
-        (folder.digest, folder.walked) = (digest, walked);
-    }
-
-    /// Returns the position of a folder. A new folder is added with an unknown state.
-    fn folder_at(&mut self, path: &BString) -> u32 {
-        if let Some(&at) = self.folders.get(path) {
-            return at;
-        }
-        let at = self.index.folders.len() as u32;
-        let unknown = Folder { path: path.clone(), digest: Folder::UNKNOWN, walked: false };
-        self.index.folders.push(unknown);
-        self.folders.insert(path.clone(), at);
-        at
-    }
-
-    /// Adds a store's own directory, whose fingerprint changes if packages are added or removed.
-    pub fn root(&mut self, path: BString, fingerprint: Fingerprint) {
-        let condition = self.condition(Condition::Directory(path, fingerprint));
-        self.index.roots.push(condition);
-    }
-
-    fn conditions(&mut self, conditions: Vec<Condition>) -> Vec<u32> {
-        conditions.into_iter().map(|condition| self.condition(condition)).collect()
-    }
-
-    /// Adds a condition unless it is known, and returns its position.
-    pub fn condition(&mut self, condition: Condition) -> u32 {
-        let next = self.index.conditions.len() as u32;
-        let conditions = &mut self.index.conditions;
-        *self.conditions.entry(condition).or_insert_with_key(|condition| {
-            conditions.push(condition.clone());
-            next
-        })
-    }
 }

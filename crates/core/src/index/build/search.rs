@@ -9,7 +9,7 @@ use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cache::Cache;
-use super::{Condition, Deferred, Edge, Listed, ResolvedObject, Sources, is_in_package};
+use super::{Condition, Deferred, Edge, Listed, Object, Sources, is_in_package};
 use crate::elf::ObjectView;
 use crate::fs::{Errno, FileKind, FileSystem, OpenedFile};
 use crate::index::hash::run_path_digest;
@@ -34,11 +34,11 @@ struct Dir {
     plain: Arc<BString>,
     immutable: bool,
     /// The condition that a directory in a store is as it was. `None` outside of stores.
-    in_store: Option<Condition>,
+    in_store: Option<Arc<Condition>>,
     /// True if the directory exists. An error if no answer can depend on it.
     is_there: Result<bool, Deferred>,
     /// The condition that this stays so, if it may change.
-    condition: Option<Condition>,
+    condition: Option<Arc<Condition>>,
     variants: Variants,
 }
 
@@ -66,43 +66,40 @@ impl<'a> Resolver<'a> {
     /// without a run path, whose lookups depend only on the objects that loaded it.
     ///
     /// `canonical` is true if no component of the path is a link. The kernel then starts a program
-    /// under this path.
+    /// under this path. [`Object::rpath`] has all directories of a `DT_RPATH`, listed or not.
     #[must_use]
-    pub fn object(
-        &self,
-        path: &BStr,
-        view: &ObjectView,
-        canonical: bool,
-    ) -> Option<ResolvedObject> {
+    pub fn object(&self, path: &BStr, view: &ObjectView, canonical: bool) -> Option<Object> {
         let run_path = RunPath::of(view)?;
         let Requester { has_rpath, no_default_dirs, .. } = run_path.requester;
-        let mut resolved = ResolvedObject::default();
-        resolved.object.path = path.to_owned();
-        resolved.object.canonical = canonical;
-        resolved.object.run_path = run_path_digest(&run_path);
-        resolved.object.is_program = view.interpreter.is_some() && !view.is_library();
         // A program's own DT_RPATH is all that it searches before LD_LIBRARY_PATH. A library also
         // searches the DT_RPATH of the objects above it.
         let leads = !has_rpath || view.interpreter.is_some();
         let dirs = self.directories(path, &run_path);
-        resolved.object.closed = leads
+        let closed = leads
             && !no_default_dirs
             && dirs.iter().all(|dir| dir.as_ref().is_some_and(|dir| dir.is_closed()));
-        resolved.searched = dirs.iter().flatten().map(|dir| Arc::clone(&dir.plain)).collect();
-        resolved.in_stores = dirs.iter().flatten().filter_map(|dir| dir.in_store.clone()).collect();
-        resolved.has_rpath = has_rpath && dirs.iter().all(Option::is_some);
+        let searched: Vec<_> = dirs.iter().flatten().map(|dir| Arc::clone(&dir.plain)).collect();
+        let has_rpath = has_rpath && dirs.iter().all(Option::is_some);
+        let mut object = Object {
+            path: path.to_owned(),
+            canonical,
+            closed,
+            run_path: run_path_digest(&run_path),
+            is_program: view.interpreter.is_some() && !view.is_library(),
+            in_stores: dirs.iter().flatten().filter_map(|dir| dir.in_store.clone()).collect(),
+            rpath: has_rpath.then(|| searched.clone()),
+            searched,
+            ..Object::default()
+        };
         let mut seen = FxHashSet::default();
         for name in view.lookups().filter(|name| seen.insert(name.clone())) {
             let mut lookup = Lookup { resolver: self, name: name.as_ref(), conditions: Vec::new() };
             match lookup.ask(&dirs, run_path.requester, leads) {
-                Ok(edge) => {
-                    resolved.object.edges.push(edge);
-                    resolved.conditions.push(lookup.conditions);
-                }
-                Err(why) => why.add(&mut resolved.object.deferred),
+                Ok(edge) => object.edges.push(Edge { conditions: lookup.conditions, ..edge }),
+                Err(why) => why.add(&mut object.deferred),
             }
         }
-        Some(resolved)
+        Some(object)
     }
 
     /// Returns the answers of a directory of a run path for any name; `list` gives the names in a
@@ -189,21 +186,20 @@ impl<'a> Resolver<'a> {
     /// path. Each name of the cache occurs once. `is_outside` returns true if no directory of any
     /// object's run path has a name.
     #[must_use]
-    pub fn common(&self, is_outside: impl Fn(&BStr) -> bool) -> ResolvedObject {
-        let mut resolved = ResolvedObject::default();
-        let Some(Cache { cache: Some(cache), .. }) = &self.cache else { return resolved };
+    pub fn common(&self, is_outside: impl Fn(&BStr) -> bool) -> Object {
+        let mut object = Object::default();
+        let Some(Cache { cache: Some(cache), .. }) = &self.cache else { return object };
         let mut names: Vec<&BStr> = cache.entries().map(|entry| entry.soname).collect();
         names.sort_unstable();
         names.dedup();
         for name in names {
             let mut lookup = Lookup { resolver: self, name, conditions: Vec::new() };
             if let Ok(Some((path, look))) = lookup.ask_cache(false) {
-                let outside = is_outside(name);
-                resolved.object.edges.push(Edge { path, look, outside, ..Edge::default() });
-                resolved.conditions.push(lookup.conditions);
+                let (outside, conditions) = (is_outside(name), lookup.conditions);
+                object.edges.push(Edge { path, look, outside, conditions, ..Edge::default() });
             }
         }
-        resolved
+        object
     }
 
     /// Returns the directories of a run path. `None` in place of the first element that depends on
@@ -262,6 +258,7 @@ impl<'a> Resolver<'a> {
             Condition::StoreDirectory(plain.to_owned(), known)
         });
         let plain = Arc::new(plain.to_owned());
+        let (in_store, condition) = (in_store.map(Arc::new), condition.map(Arc::new));
         Dir { name, plain, immutable, in_store, is_there, condition, variants }
     }
 
@@ -289,7 +286,8 @@ impl<'a> Resolver<'a> {
 struct Lookup<'q, 'a> {
     resolver: &'q Resolver<'a>,
     name: &'q BStr,
-    conditions: Vec<Condition>,
+    /// Each once.
+    conditions: Vec<Arc<Condition>>,
 }
 
 impl Lookup<'_, '_> {
@@ -339,9 +337,14 @@ impl Lookup<'_, '_> {
         Ok(None)
     }
 
+    fn add(&mut self, condition: Option<&Arc<Condition>>) {
+        let new = condition.filter(|condition| !self.conditions.contains(condition));
+        self.conditions.extend(new.cloned());
+    }
+
     fn ask_dir(&mut self, dir: &Dir) -> Step {
         let is_there = dir.is_there?;
-        self.conditions.extend(dir.condition.clone());
+        self.add(dir.condition.as_ref());
         if !is_there {
             return Ok(None);
         }
@@ -356,12 +359,12 @@ impl Lookup<'_, '_> {
     fn ask_cache(&mut self, no_default_dirs: bool) -> Step {
         let sources = &self.resolver.sources;
         // The path of the cache and the system directories are compiled into the loader.
-        self.conditions.push(Condition::Loader(sources.loader.to_owned()));
+        self.add(Some(&Arc::new(Condition::Loader(sources.loader.to_owned()))));
         if sources.facts.cache_path.is_none() {
             return Ok(None);
         }
         let cache = self.resolver.cache.as_ref().ok_or(Deferred::Unsettled)?;
-        self.conditions.push(cache.condition.clone());
+        self.add(Some(&cache.condition));
         if cache.of_cpus.contains(self.name) {
             return Err(Deferred::Hwcaps);
         }

@@ -1,5 +1,7 @@
 //! Answers of the directories of a `DT_RPATH` ([`Resolver::listed`]).
 
+use std::sync::Arc;
+
 use bstr::{BStr, BString};
 
 use super::{Condition, Fingerprints, Listed, Resolver, Sources};
@@ -62,6 +64,10 @@ fn listed(fs: &MemFs, dir: &str, names: &[&str], now: i64) -> Option<Listed> {
     resolver.listed(dir.into(), &list)
 }
 
+fn alone(condition: Condition) -> [Arc<Condition>; 1] {
+    [Arc::new(condition)]
+}
+
 fn name(name: &str, is_certain: bool) -> (BString, bool) {
     (name.into(), is_certain)
 }
@@ -79,7 +85,7 @@ fn a_library_under_its_soname_answers_and_any_other_file_may() {
         .file("/s/p/lib/README", "");
     let names = ["liba.so.1", "liba.so", "libforeign.so", "libhidden.so", "libtext.so", "README"];
     let found = listed(&fs, "/s/p/lib", &names, 1_000).unwrap();
-    assert_eq!(found.conditions, [Condition::StoreDirectory("/s/p/lib".into(), STAMP)]);
+    assert_eq!(found.conditions, alone(Condition::StoreDirectory("/s/p/lib".into(), STAMP)));
     assert!(!found.look);
     // The loader passes over the library of another machine: it is as if it was not there.
     let expected = [
@@ -106,7 +112,7 @@ fn a_library_whose_link_leads_out_of_the_store_is_not_certain() {
 fn a_directory_outside_of_the_stores_is_guarded_and_its_files_are_looked_at() {
     let fs = MemFs::new().object("/usr/lib/liba.so", ObjectBuilder::library("liba.so"));
     let found = listed(&fs, "/usr/lib", &["liba.so"], 1_000).unwrap();
-    assert_eq!(found.conditions, [Condition::Directory("/usr/lib".into(), STAMP)]);
+    assert_eq!(found.conditions, alone(Condition::Directory("/usr/lib".into(), STAMP)));
     assert!(found.look);
     assert_eq!(found.names, [name("liba.so", true)]);
     // A name added in the same tick of the clock would leave the same fingerprint.
@@ -121,15 +127,15 @@ fn an_absent_directory_answers_nothing_while_it_is_absent() {
         assert_eq!(found.names, []);
         found.conditions
     };
-    assert_eq!(conditions("/usr/none"), [Condition::Absent("/usr/none".into())]);
+    assert_eq!(conditions("/usr/none"), alone(Condition::Absent("/usr/none".into())));
     // An existing package keeps its content while packages neither come nor go.
     let package = "/s/0123456789abcdefghijklmnopqrstuv-p";
     let fs = MemFs::new().dir(package);
     let dir = format!("{package}/lib");
     let found = listed(&fs, &dir, &[], 1_000).unwrap();
-    assert_eq!(found.conditions, [Condition::AbsentPackage(dir.into())]);
+    assert_eq!(found.conditions, alone(Condition::AbsentPackage(dir.into())));
     assert_eq!(found.names, []);
     let dir = "/s/zzzzzzzzzzzzzzzzzzzzzzzzzzzzzzzz-q/lib";
     let found = listed(&fs, dir, &[], 1_000).unwrap();
-    assert_eq!(found.conditions, [Condition::AbsentPackage(dir.into())]);
+    assert_eq!(found.conditions, alone(Condition::AbsentPackage(dir.into())));
 }
