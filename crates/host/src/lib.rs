@@ -51,6 +51,7 @@ pub mod path;
 pub mod path_table;
 mod reader;
 mod regular;
+pub mod secure;
 pub mod trace;
 pub mod tree;
 pub mod trust;

@@ -10,12 +10,12 @@ use becalm_core::fs::{Errno, FileSystem};
 use becalm_core::loader::{Environment, Libc};
 use becalm_core::macho;
 use becalm_host::FactChoice;
+use becalm_host::secure::is_started_secure;
 use bstr::{BStr, BString, ByteSlice};
 use object::ReadCache;
 
 use crate::assume::{Assumptions, Secure};
 use crate::run::program::words_of_script;
-use crate::secure::is_started_secure;
 use crate::targets::Target;
 use crate::words::{errno_words, words, words_of_interpreter};
 

@@ -83,7 +83,6 @@ pub mod report;
 pub mod run;
 pub mod scratch;
 pub mod scratch_index;
-pub mod secure;
 pub mod survey;
 pub mod symbols;
 pub mod targets;

@@ -11,8 +11,8 @@ use crate::index::variables::Variable;
 use crate::index::{file, make};
 use crate::path::dirs_of;
 use crate::progress::Silent;
+use crate::run::by_own;
 use crate::run::program::{self, Program, Start};
-use crate::run::{by_own, is_of_musl};
 
 /// The index; dropping it removes the folder.
 #[derive(Debug)]
@@ -31,10 +31,8 @@ impl ScratchIndex {
         match &program.start {
             Start::Static => bail!("a static program"),
             Start::Secure => bail!("it starts in secure-execution mode"),
-            Start::Loader { interpreter, .. } if is_of_musl(interpreter) => {
-                bail!("musl's loader has no audit modules")
-            }
-            Start::Loader { .. } => {}
+            Start::Musl => bail!("musl's loader has no audit modules"),
+            Start::Loader(_) => {}
         }
         let folder = tempfile::tempdir()?;
         let output = folder.path().canonicalize()?.join("index.so");

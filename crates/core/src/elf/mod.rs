@@ -30,7 +30,7 @@ pub(crate) use image::Tags;
 pub use machine::machine_name;
 pub use notes::{dlopen_sonames, notes};
 pub(crate) use numbers::{Reader, Writer};
-pub use parse::{Head, head, parse};
+pub use parse::{parse, start};
 pub(crate) use segment::Segment;
 
 /// The parts of one ELF file that a loader or becalm uses.

@@ -42,24 +42,15 @@ pub fn parse<'data, R: ReadRef<'data>>(data: R) -> Result<ObjectView, ElfError> 
     Ok(view)
 }
 
-/// The parts of a file's first bytes that the kernel reads to start a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
-    /// The identification and machine fields.
-    pub ident: Ident,
-    /// Offset and size of `PT_INTERP`.
-    pub interpreter: Option<(u64, u64)>,
-}
-
-/// Parses the header and finds `PT_INTERP` in the first bytes of a file, where linkers put the
-/// program headers. Returns `None` if the bytes are not an ELF header and all program headers.
+/// Parses what the kernel reads to start a program: the header, and the path of its interpreter if there is
+/// one. Returns `None` if the bytes lack a part of that. They may be the first ones of a file, where linkers
+/// put all of it.
 #[must_use]
-pub fn head(bytes: &[u8]) -> Option<Head> {
-    let (source, ident) = Source::open(bytes).ok()?;
+pub fn start<'data, R: ReadRef<'data>>(data: R) -> Option<(Ident, Option<BString>)> {
+    let (source, ident) = Source::open(data).ok()?;
     let segments = segments(&source, &ident).ok()?;
     let found = segments.iter().find(|segment| segment.kind == PT_INTERP);
-    let interpreter = found.map(|segment| (segment.offset, segment.filesz));
-    Some(Head { ident, interpreter })
+    Some((ident, found.map(|segment| interpreter(&source, segment)).transpose().ok()?))
 }
 
 /// Fills in the fields of a view from the program headers and their segments.

@@ -7,17 +7,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
 use bstr::{BString, ByteSlice};
-use object::elf::{FileHeader32, FileHeader64};
-use object::read::elf::{FileHeader, ProgramHeader as _};
-use object::{Endianness, ReadCache};
+use object::ReadCache;
 
+use becalm_core::elf::{self, Class};
 use becalm_core::observe::classes;
+use becalm_core::path::name;
 
 use super::arch;
 use super::report::Image;
 use super::stopped::Stopped;
 use super::sys::Pid;
 use crate::pages::maps::mappings;
+use crate::secure::is_started_secure;
+use crate::trust::user;
 
 /// The tracer's facts about a program.
 #[derive(Debug, Default)]
@@ -32,7 +34,8 @@ pub(super) struct Program {
     pub(super) is_32_bit: bool,
     /// True if the program is a loader itself: `ld.so PROGRAM`.
     pub(super) is_loader: bool,
-    /// True if the file has set-id bits or capabilities that the kernel ignores under a tracer.
+    /// True if the file has set-id bits or capabilities that the kernel withholds from a program with an
+    /// unprivileged tracer (`cap_bprm_creds_from_file`).
     pub(super) drops_privileges: bool,
 }
 
@@ -52,11 +55,12 @@ impl Program {
             program.image.path = path.as_os_str().as_bytes().into();
         }
         let Ok(file) = File::open(&exe) else { return program };
-        program.drops_privileges = drops_privileges(&file);
-        let file = ReadCache::new(file);
-        let of_64 = || Some((true, interpreter::<FileHeader64<Endianness>>(&file)?));
-        let of_32 = || Some((false, interpreter::<FileHeader32<Endianness>>(&file)?));
-        let Some((is_64_bit, interpreter)) = of_64().or_else(of_32) else { return program };
+        // Root usually has `CAP_SYS_PTRACE`, and then the kernel grants the rights (`ptracer_capable`).
+        program.drops_privileges = user() != 0
+            && file.metadata().is_ok_and(|facts| is_started_secure(exe.as_ref(), facts.mode()));
+        let started = elf::start(&ReadCache::new(file));
+        let Some((ident, interpreter)) = started else { return program };
+        let is_64_bit = ident.class == Class::Elf64;
         (program.is_32_bit, program.image.interpreter) = (!is_64_bit, interpreter);
         let auxv = std::fs::read(format!("/proc/{pid}/auxv")).unwrap_or_default();
         // These addresses are final: the load bias of a position-independent program is in them
@@ -82,29 +86,8 @@ impl Program {
 
 /// Returns true for the file name of a dynamic loader.
 fn names_a_loader(path: &BString) -> bool {
-    let name = path.rsplit_str("/").next().unwrap_or_default();
-    ["ld-linux", "ld-musl", "ld.so", "ld-2.", "ld64.so"]
-        .iter()
-        .any(|start| name.starts_with(start.as_bytes()))
-}
-
-/// Returns true if the file would give rights that the kernel withholds from a program with an
-/// unprivileged tracer (`cap_bprm_creds_from_file`).
-fn drops_privileges(file: &File) -> bool {
-    // Root usually has `CAP_SYS_PTRACE`, and then the kernel grants the rights (`ptracer_capable`).
-    if rustix::process::geteuid().is_root() {
-        return false;
-    }
-    let owned_by_another = |metadata: &std::fs::Metadata| {
-        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-        let set_uid = metadata.mode() & 0o4000 != 0 && metadata.uid() != uid.as_raw();
-        // A set-gid bit without group execution once marked mandatory locking; execve ignores it.
-        let set_gid = metadata.mode() & 0o2010 == 0o2010 && metadata.gid() != gid.as_raw();
-        set_uid || set_gid
-    };
-    let mut capability = [0u8; 64];
-    file.metadata().is_ok_and(|metadata| owned_by_another(&metadata))
-        || rustix::fs::fgetxattr(file, "security.capability", &mut capability[..]).is_ok()
+    let starts = ["ld-linux", "ld-musl", "ld.so", "ld-2.", "ld64.so"];
+    starts.iter().any(|start| name(path).starts_with(start.as_bytes()))
 }
 
 /// Returns a value of the auxiliary vector, which consists of pairs of words of the program's
@@ -134,16 +117,6 @@ fn environment(pid: Pid) -> Vec<(BString, BString)> {
         .filter(|(name, _)| wanted(name))
         .map(|(name, value)| (name.into(), value.into()))
         .collect()
-}
-
-/// Returns the interpreter's path, if the file names one; `None` for a file of another class.
-fn interpreter<Elf: FileHeader<Endian = Endianness>>(
-    file: &ReadCache<File>,
-) -> Option<Option<BString>> {
-    let header = Elf::parse(file).ok()?;
-    let endian = header.endian().ok()?;
-    let rows = header.program_headers(endian, file).unwrap_or_default();
-    Some(rows.iter().find_map(|row| row.interpreter(endian, file).ok()?).map(BString::from))
 }
 
 /// Returns the end of the last mapping of the file whose first one is at `base`.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
@@ -10,7 +10,9 @@ use becalm_core::closure::{self, Closure, Subject};
 use becalm_core::elf::{self, machine_name};
 use becalm_core::facts::Environment;
 use becalm_core::loader::load::Role;
+use becalm_host::secure::is_started_secure;
 use becalm_host::{FactChoice, OsFs, loader_facts};
+use object::ReadCache;
 
 use crate::index::current;
 use crate::index::error::{UnknownLoader, of_closure};
@@ -19,11 +21,7 @@ use crate::index::options::Options;
 use crate::path::{at, path_bytes, path_of};
 use crate::problem::Problem;
 use crate::progress::Progress;
-use crate::secure::is_started_secure;
 use crate::words::words_of_chain;
-
-/// Bytes of a file that are read to decide whether it is a program.
-const HEAD: usize = 4096;
 
 /// Returns the programs in a folder, by their real paths: executable files with an interpreter that
 /// are not started in secure-execution mode. Unreadable files are skipped.
@@ -45,10 +43,8 @@ fn is_program(path: &Path) -> bool {
     if !facts.is_file() || facts.mode() & 0o111 == 0 || is_started_secure(path, facts.mode()) {
         return false;
     }
-    let mut head = vec![0; HEAD];
-    let read = File::open(path).and_then(|file| file.read_at(&mut head, 0));
-    head.truncate(read.unwrap_or(0));
-    elf::head(&head).is_some_and(|head| head.interpreter.is_some())
+    let started = File::open(path).ok().and_then(|file| elf::start(&ReadCache::new(file)));
+    started.is_some_and(|(_, interpreter)| interpreter.is_some())
 }
 
 /// Returns the machine of the programs, or an error if they are for different ones.

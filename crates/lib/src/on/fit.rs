@@ -5,11 +5,10 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use becalm_core::elf::machine_name;
+use becalm_host::secure::is_set_id;
 
 use crate::index::programs::libraries_of;
-use crate::run::is_of_musl;
 use crate::run::program::{self, Start as Kind};
-use crate::secure::is_set_id;
 
 /// Returns the file that a program's path leads to, if an index can be made for it and has an effect on its
 /// start.
@@ -20,8 +19,7 @@ pub(super) fn file_that_can_start(path: &Path) -> Option<PathBuf> {
 
 /// Returns the reason if an index has no effect on the start of a program.
 pub(super) fn fit(path: &Path) -> Result<(), &'static str> {
-    let found = program::find(path.as_os_str()).map_err(|_| "not found")?;
-    let examined = program::Program::examine(found);
+    let examined = program::Program::examine(program::Found::unopened(path));
     let (program, _) = examined.map_err(|_| "not a program that can be read")?;
     if path.canonicalize().ok() != Some(program.real) {
         return Err("a script; its interpreter can be switched on");
@@ -31,13 +29,11 @@ pub(super) fn fit(path: &Path) -> Result<(), &'static str> {
         Kind::Secure => Err("starts in secure-execution mode: its loader ignores an index"),
         // Other users start it in secure-execution mode.
         _ if is_set_id(program.facts.mode()) => Err("a set-id program"),
-        Kind::Loader { interpreter, .. } if is_of_musl(&interpreter) => {
-            Err("musl's loader has no audit modules, so an index has no effect")
-        }
-        Kind::Loader { target, .. } if machine_name(target.machine) != env::consts::ARCH => {
+        Kind::Musl => Err("musl's loader has no audit modules, so an index has no effect"),
+        Kind::Loader(target) if machine_name(target.machine) != env::consts::ARCH => {
             Err("a program of another machine")
         }
-        Kind::Loader { .. } => Ok(()),
+        Kind::Loader(_) => Ok(()),
     }
 }
 

@@ -128,18 +128,10 @@ pub fn prepare(options: &Options, found: Found) -> Result<Launch> {
             path.display()
         ),
         Start::Secure => return Ok(Launch::Secure),
-        // musl's loader has no audit interface.
-        Start::Loader { interpreter, .. } if is_of_musl(interpreter) => {
-            return Err(error::of_musl(&path));
-        }
-        Start::Loader { .. } => (of_program(options, &program)?, Launch::BeingMade),
+        Start::Musl => return Err(error::of_musl(&path)),
+        Start::Loader(_) => (of_program(options, &program)?, Launch::BeingMade),
     };
     Ok(indexed.map_or(otherwise, |indexed| Launch::Indexed(Box::new(indexed))))
-}
-
-/// True for musl's loader, which is called `ld-musl-ARCH.so.1` in any directory.
-pub(crate) fn is_of_musl(interpreter: &[u8]) -> bool {
-    becalm_core::path::name(interpreter).starts_with(b"ld-musl-")
 }
 
 /// Returns the index for a program: the named one, the default one if the program is in one of its
@@ -238,7 +230,7 @@ fn with_need(index: Opened, program: &Program, known: Known) -> Result<Indexed> 
 /// Returns an error if the machine is not the program's, or if the index is damaged.
 fn known_to(index: &Opened, program: &Program) -> Result<Option<Known>> {
     let of_index = index.index.target();
-    if let Start::Loader { target, .. } = program.start
+    if let Start::Loader(target) = program.start
         && of_index != target
     {
         let [machine, of_program] = [of_index, target].map(|it| machine_name(it.machine));
@@ -260,7 +252,7 @@ fn named_index(path: &Path) -> Result<Opened> {
 /// program.
 fn default_for(program: &Program) -> Result<Option<(Opened, Option<Known>)>> {
     let Some(index) = default_index()? else { return Ok(None) };
-    let Start::Loader { target, .. } = program.start else { return Ok(None) };
+    let Start::Loader(target) = program.start else { return Ok(None) };
     if index.index.target() != target {
         return Ok(None);
     }

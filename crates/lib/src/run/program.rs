@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::elf;
 use becalm_core::index::Target;
-use bstr::BString;
+use becalm_host::secure::is_started_secure;
+use object::ReadCache;
 use rustix::fs::{Access, OFlags, access};
 
 use crate::index::places::LINKS;
 use crate::path::at;
-use crate::secure::is_started_secure;
 
 /// The number of nested scripts that are followed (Linux `BINPRM_MAX_RECURSION`).
 const MAX_SCRIPTS: usize = 4;
@@ -44,13 +44,10 @@ pub struct Program {
 /// How a program starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// By an interpreter.
-    Loader {
-        /// The machine.
-        target: Target,
-        /// The path of the interpreter.
-        interpreter: BString,
-    },
+    /// By a loader for this machine.
+    Loader(Target),
+    /// By musl's loader, which has no audit interface.
+    Musl,
     /// By the kernel alone.
     Static,
     /// In secure-execution mode.
@@ -196,21 +193,14 @@ fn real(file: &File) -> Option<PathBuf> {
 }
 
 fn start(file: &File, head: &[u8]) -> Option<Start> {
-    let elf::Head { ident, interpreter } = elf::head(head)?;
-    let Some((offset, size)) = interpreter else { return Some(Start::Static) };
-    // The kernel rejects an interpreter path longer than `PATH_MAX` (`load_elf_binary`).
-    let size = usize::try_from(size).ok().filter(|&size| size <= HEAD)?;
-    let within = usize::try_from(offset).ok().and_then(|at| head.get(at..at.checked_add(size)?));
-    let name = match within {
-        Some(name) => name.to_vec(),
-        None => {
-            let mut name = vec![0; size];
-            file.read_exact_at(&mut name, offset).ok()?;
-            name
-        }
-    };
-    let interpreter = name.split(|&byte| byte == 0).next().unwrap_or_default().into();
-    Some(Start::Loader { target: Target::of(&ident), interpreter })
+    // A tool that edits files may have moved the interpreter's path.
+    let (ident, interpreter) = elf::start(head).or_else(|| elf::start(&ReadCache::new(file)))?;
+    Some(match interpreter {
+        None => Start::Static,
+        // It has this name in any directory.
+        Some(path) if becalm_core::path::name(&path).starts_with(b"ld-musl-") => Start::Musl,
+        Some(_) => Start::Loader(Target::of(&ident)),
+    })
 }
 
 /// Returns the program that the `env` in a script's first line would execute, and the name by which it would call it.

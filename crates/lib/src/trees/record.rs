@@ -6,6 +6,7 @@
 use std::fs::File;
 use std::path::Path;
 
+use becalm_host::secure::gives_privileges;
 use becalm_host::tree::look::{self, Facts, Identity, Numbers};
 use becalm_host::tree::table::{MOST_BASES, Sizes};
 use becalm_host::write::WriteError;
@@ -14,7 +15,6 @@ use rustix::fs::CWD;
 use serde::{Deserialize, Serialize};
 
 use crate::records::{self, Place};
-use crate::secure::gives_privileges;
 use crate::trees::copies;
 
 /// The form of a record.

@@ -13,7 +13,6 @@ use becalm_host::child::family_of;
 use rustc_hash::FxHashSet;
 
 use crate::records;
-use crate::run::is_of_musl;
 use crate::run::program::{self, Program, Start};
 use crate::trees::record::{Header, Record, place};
 use crate::trees::{folder, is_running};
@@ -79,8 +78,7 @@ pub(super) fn named(process: u32, real: &Path) -> Option<PathBuf> {
 fn indexable(path: &Path) -> Option<String> {
     let path = path.parent()?.canonicalize().ok()?.join(path.file_name()?);
     let start = Program::look(program::find(path.as_os_str()).ok()?).ok()?.start;
-    let is_glibc = matches!(start, Start::Loader { interpreter, .. } if !is_of_musl(&interpreter));
-    is_glibc.then(|| path.to_str().map(ToOwned::to_owned))?
+    matches!(start, Start::Loader(_)).then(|| path.to_str().map(ToOwned::to_owned))?
 }
 
 /// Adds programs to the record of a command: those that two starts have started. Others have names that no

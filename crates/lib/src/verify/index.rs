@@ -10,6 +10,7 @@ use becalm_host::OsFs;
 use becalm_host::index_store::{
     BindThreshold, Binding, IndexOptions, OsFingerprints, index_stores,
 };
+use becalm_host::secure::is_started_secure;
 use bstr::{BStr, BString};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
@@ -19,7 +20,6 @@ use crate::index::{file, paths};
 use crate::json::{lossy, lossy_option};
 use crate::path::{path_bytes, path_of};
 use crate::problem::Problem;
-use crate::secure::is_started_secure;
 use crate::verify::slots;
 
 /// The comparison of one index with the search.

@@ -8,8 +8,9 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use becalm_host::trust::user;
 use rustix::process::getegid;
+
+use crate::trust::user;
 
 /// `S_ISUID`.
 const SET_UID: u32 = 0o4000;
@@ -18,18 +19,21 @@ const SET_GID: u32 = 0o2010;
 
 /// True if starting the file at `path` gives it more privileges than its caller has. `mode` is its
 /// `st_mode`; other facts are read only if they matter.
-pub(crate) fn is_started_secure(path: &Path, mode: u32) -> bool {
+#[must_use]
+pub fn is_started_secure(path: &Path, mode: u32) -> bool {
     (is_set_id(mode) && path.metadata().is_ok_and(|file| changes_id(&file)))
         || (user() != 0 && has_capabilities(path))
 }
 
 /// As [`is_started_secure`], for any caller.
-pub(crate) fn gives_privileges(path: &Path, mode: u32) -> bool {
+#[must_use]
+pub fn gives_privileges(path: &Path, mode: u32) -> bool {
     is_set_id(mode) || has_capabilities(path)
 }
 
 /// True if a program of this mode changes its user or group, whoever starts it.
-pub(crate) fn is_set_id(mode: u32) -> bool {
+#[must_use]
+pub fn is_set_id(mode: u32) -> bool {
     mode & SET_UID != 0 || mode & SET_GID == SET_GID
 }
 
