@@ -6,7 +6,7 @@
 
 #![allow(unsafe_code, reason = "dispositions and descriptors have no safe form")]
 
-use std::ffi::{CStr, CString, OsStr};
+use std::ffi::OsStr;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -68,25 +68,6 @@ pub(crate) fn restore() {
             }
         }
     }
-}
-
-/// Returns the environment entry by entry: also entries without `=`, and each entry of a name that
-/// occurs twice.
-pub(crate) fn environment() -> Vec<CString> {
-    unsafe extern "C" {
-        static environ: *const *const libc::c_char;
-    }
-    let mut entries = Vec::new();
-    // SAFETY: the C library's list ends with a null pointer, and its entries end with a NUL. Nothing
-    // in this process changes it at the same time.
-    unsafe {
-        let mut at = environ;
-        while !at.is_null() && !(*at).is_null() {
-            entries.push(CStr::from_ptr(*at).to_owned());
-            at = at.add(1);
-        }
-    }
-    entries
 }
 
 /// Sets variables, leaves every other entry of the environment as it is, and executes a program in

@@ -2,7 +2,6 @@
 //! calls `getppid`, on which the kernel itself spends a fraction of a microsecond.
 
 use std::io;
-use std::path::Path;
 use std::time::Instant;
 
 use super::Overhead;
@@ -48,8 +47,7 @@ pub(super) fn measure(child: &mut Spawned) -> io::Result<Overhead> {
         if samples.len() == CALLS {
             task.resume(Until::Filter, 0);
             let (call_ns, cycle_ns) = (median(&mut samples), median(&mut cycles));
-            let samples = CALLS as u32;
-            return Ok(Overhead { call_ns, cycle_ns, samples, ..Overhead::default() });
+            return Ok(Overhead { call_ns, cycle_ns, samples: CALLS as u32 });
         }
         task.resume(Until::Call, 0);
     }
@@ -57,17 +55,10 @@ pub(super) fn measure(child: &mut Spawned) -> io::Result<Overhead> {
 
 /// Measures a child of its own on whatever processor the scheduler chooses.
 pub(super) fn apart() -> Option<Overhead> {
-    let mut child = spawn(Path::new(""), None, false, false).ok()?;
+    let mut child = spawn(None, false, false).ok()?;
     let measured = measure(&mut child).ok();
     child.abandon();
     measured
-}
-
-/// Cost of tracing a call, in nanoseconds; see [`Overhead`].
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Cost {
-    pub(super) call_ns: u64,
-    pub(super) cycle_ns: u64,
 }
 
 /// Returns the nanoseconds between two times.

@@ -8,13 +8,14 @@ use becalm_core::fs::Errno;
 use becalm_core::observe::classes::{Caller, class_of};
 use becalm_core::observe::tally::ClassTallies;
 use becalm_core::observe::{Class, Kind, Lookup, SyscallRow};
-use bstr::{BStr, BString, ByteSlice};
+use becalm_core::path::name;
+use bstr::{BString, ByteSlice};
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::calibrate::{Cost, nanos};
-use super::exec::Program;
+use super::calibrate::nanos;
+use super::exec::{Breakpoint, Program};
 use super::sys::Pid;
-use super::{Image, MAX_LOOKUPS, Options, Phase, Share, TimedLookup};
+use super::{Image, MAX_LOOKUPS, Options, Overhead, Phase, Share, TimedLookup};
 
 /// A running image and its counts.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(super) struct Counting {
     pub(super) image: Image,
     /// The phase that the image is in.
     pub(super) phase: Phase,
+    /// The breakpoint at its entry point, until it is hit.
+    pub(super) breakpoint: Option<Breakpoint>,
     pub(super) began: Instant,
     entered: Option<Instant>,
     ended: Option<Instant>,
@@ -46,21 +49,20 @@ pub(super) struct Call {
     /// The lookup, if the call looks for a file.
     pub(super) lookup: Option<Lookup>,
     /// The tracer's cost for it.
-    pub(super) cost: Cost,
+    pub(super) cost: Overhead,
     pub(super) began: Instant,
 }
 
 impl Counting {
     /// Creates the counts of an image that has just started in a process.
     pub(super) fn new(pid: Pid, program: Arc<Program>, options: &Options) -> Counting {
-        let name = |path: &BStr| path.rsplit_str("/").next().unwrap_or_default().to_owned();
         // In musl the loader is the C library itself, so its code also runs on behalf of the
         // program.
         let interpreter = program.image.interpreter.as_ref();
-        let loader_is_libc =
-            interpreter.is_some_and(|path| name(path.as_bstr()).contains_str("musl"));
+        let loader_is_libc = interpreter.is_some_and(|path| name(path).contains_str("musl"));
         Counting {
             phase: if program.entry.is_some() { Phase::Loader } else { Phase::Program },
+            breakpoint: None,
             began: Instant::now(),
             entered: None,
             ended: None,
@@ -167,8 +169,8 @@ impl Counting {
     }
 
     fn class_of(&self, lookup: &Lookup) -> Class {
-        let program = self.image.path.rsplit_str("/").next().unwrap_or_default();
-        let caller = Caller { program: BStr::new(program), variables: &self.image.environment };
+        let program = name(&self.image.path);
+        let caller = Caller { program, variables: &self.image.environment };
         class_of(lookup, caller)
     }
 

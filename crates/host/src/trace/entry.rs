@@ -1,7 +1,6 @@
 //! Measures the time from the `execve` to the entry point. The program runs under ptrace and stops
 //! only at those two places, so the measurement hardly disturbs it.
 
-use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use super::exec::{Breakpoint, Program};
@@ -43,13 +42,13 @@ pub struct Entry {
 /// # Errors
 /// Returns an error if the program could not be started or traced. No process is left running.
 pub fn time_to_entry(command: &Command, limit: Duration) -> Result<Entered, TraceError> {
-    let (exec, path) = Exec::new(command)?;
-    let mut child = spawn(&path, Some(&exec), false, false)?;
+    let exec = Exec::new(command)?;
+    let mut child = spawn(Some(&exec), false, false)?;
     let gone = Instant::now();
-    child.go().map_err(|source| TraceError::failed(&path, "wait failed", source))?;
+    child.go().map_err(|source| TraceError::failed(&exec.file(), "wait failed", source))?;
     // `wait` has no time limit, so another thread kills the program when the limit is over.
     let watchdog = Watchdog::start(child.pid, limit, false, None);
-    let entered = watch(child, gone, (&path, command.dir.as_deref().unwrap_or(&path)));
+    let entered = watch(child, gone, &exec);
     match (entered, watchdog.end()) {
         (Ok(Entered::Ended), Err(_)) => Ok(Entered::TooLong),
         (entered, _) => entered,
@@ -57,19 +56,15 @@ pub fn time_to_entry(command: &Command, limit: Duration) -> Result<Entered, Trac
 }
 
 /// Runs the child to its entry point or to its end. The child has ended when this returns.
-fn watch(
-    mut child: Spawned,
-    gone: Instant,
-    (command, dir): (&Path, &Path),
-) -> Result<Entered, TraceError> {
-    let not_watched = |source| TraceError::failed(command, "wait failed", source);
+fn watch(mut child: Spawned, gone: Instant, exec: &Exec) -> Result<Entered, TraceError> {
+    let not_watched = |source| TraceError::failed(&exec.file(), "wait failed", source);
     let mut running: Option<(Instant, Entry, Breakpoint)> = None;
     let mut entered = Entered::Ended;
     let mut is_program = false;
     loop {
         match stopped::wait(Some(child.pid)).map_err(not_watched)? {
             Waited::End(..) if is_program => return Ok(entered),
-            Waited::End(..) => return Err(child.never_started(command, dir)),
+            Waited::End(..) => return Err(child.never_started(exec)),
             Waited::Stop(task, Why::Exec) => {
                 let exec = gone.elapsed();
                 is_program = true;

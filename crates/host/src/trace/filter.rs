@@ -15,7 +15,7 @@ pub(super) fn program() -> Vec<libc::sock_filter> {
     // The same number is another call in another convention, so the convention is compared first
     // (seccomp(2)).
     let mut program = vec![load(4)];
-    for abi in arch::abis() {
+    for abi in &arch::ABIS {
         let block = block(abi);
         // A jump offset is one byte; a test asserts that the blocks are shorter than 200
         // instructions.
@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn exactly_the_calls_that_look_for_files_stop_in_every_convention() {
         let program = program();
-        for abi in arch::abis() {
+        for abi in &arch::ABIS {
             for &(number, name, role) in abi.calls() {
                 let expected = if role == Role::Other { ALLOW } else { TRACE };
                 assert_eq!(run(&program, abi.arch, number, [3; 6]), expected, "{name}");
@@ -142,7 +142,7 @@ mod tests {
     fn a_stat_of_a_descriptor_does_not_stop() {
         let program = program();
         let (flag, cwd) = (u64::from(AT_EMPTY_PATH), libc::AT_FDCWD as u32 as u64);
-        for abi in arch::abis() {
+        for abi in &arch::ABIS {
             for &(number, name, role) in abi.calls() {
                 let Role::Lookup { flags: Some(at), .. } = role else { continue };
                 let mut args = [0; 6];
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn jumps_stay_within_what_a_byte_can_hold() {
-        for abi in arch::abis() {
+        for abi in &arch::ABIS {
             assert!(block(abi).len() < 200);
         }
     }

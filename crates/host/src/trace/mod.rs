@@ -186,10 +186,11 @@ pub fn run(
     options: Options,
     entering: &mut Entering<'_>,
 ) -> Result<Traced, TraceError> {
-    let (exec, path) = Exec::new(command)?;
+    let exec = Exec::new(command)?;
+    let file = exec.file();
     let used_before = Used::by_children();
     let mut shared_cpu = SharedCpu::begin();
-    let mut child = spawn(&path, Some(&exec), options.wants_filter(), true)?;
+    let mut child = spawn(Some(&exec), options.wants_filter(), true)?;
     if let Some(shared_cpu) = &mut shared_cpu {
         shared_cpu.child = Some((child.pid, shared_cpu.tracer));
     }
@@ -201,22 +202,17 @@ pub fn run(
     let pages = options.pages.then(|| Collector::start(child.pid, affinity(), options.cold));
     let forwarding = options.limit.is_none().then(|| signals::forward_to(child.pid));
     let overhead = match calibrate::measure(&mut child) {
-        // The child already ran on a processor of its own choice, so one measurement serves for
-        // both.
-        Ok(measured) if shared_cpu.is_none() => measured.with(measured),
         Ok(measured) => measured,
         Err(error) => {
             child.abandon();
-            return Err(TraceError::NotPermitted { command: path, source: error });
+            return Err(TraceError::NotPermitted { command: file, source: error });
         }
     };
-    let dir = command.dir.clone().unwrap_or_default();
-    let command = path.clone();
-    let mut tracer = Tracer::new(child, (path, dir), options, (overhead, shared_cpu), entering);
+    let mut tracer = Tracer::new(child, exec, options, (overhead, shared_cpu), entering);
     let watched = tracer.watch();
     if let Some(watchdog) = watchdog {
         tracer.kill_rest();
-        let idle = watchdog.end().map_err(|limit| TraceError::TooLong { command, limit })?;
+        let idle = watchdog.end().map_err(|limit| TraceError::TooLong { command: file, limit })?;
         let was_killed = tracer.exit == Some(Exit::Signal(libc::SIGKILL));
         if let Some(since) = idle.filter(|_| was_killed) {
             tracer.exit = Some(Exit::Idle);
@@ -231,14 +227,14 @@ pub fn run(
         _ => None,
     };
     let supervisor = tracer.options.supervisor.take();
-    let overhead = tracer.overhead;
+    let (overhead, apart) = (tracer.overhead, tracer.apart);
     let mut images: Vec<Image> = {
         let first = tracer.images.first().map(|image| image.began);
         tracer.images.into_iter().map(|image| image.finish(first)).collect()
     };
     let mut notes = tracer.notes;
     notes.extend(pages.and_then(|pages| add_pages(&mut images, pages, &used_before)));
-    Ok(Traced { images, exit, overhead, notes, rest, supervisor })
+    Ok(Traced { images, exit, overhead, apart, notes, rest, supervisor })
 }
 
 /// Adds the waits for pages to the images. Returns what a reader needs to know of them.

@@ -19,6 +19,8 @@ pub struct Traced {
     pub exit: Exit,
     /// The cost of tracing on this machine.
     pub overhead: Overhead,
+    /// The same with program and tracer on different processors; `None` if it was never needed.
+    pub apart: Option<Overhead>,
     /// Facts that a reader of the result needs to know.
     pub notes: Vec<Note>,
     /// The processes that still need this tracer; see [`super::Rest`].
@@ -147,7 +149,7 @@ pub struct Share {
 /// The cost of tracing, in nanoseconds.
 ///
 /// It is measured on calls of `getppid`: before the run with tracer and program on one processor, and once more
-/// when they no longer share a processor.
+/// when they no longer share a processor ([`Traced::apart`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Overhead {
@@ -155,21 +157,8 @@ pub struct Overhead {
     pub call_ns: u64,
     /// Time that is subtracted from a share for each call.
     pub cycle_ns: u64,
-    /// `call_ns` for different processors; 0 if it was never needed.
-    #[serde(skip)]
-    pub apart_call_ns: u64,
-    /// `cycle_ns` for different processors; 0 if it was never needed.
-    #[serde(skip)]
-    pub apart_cycle_ns: u64,
     /// The number of calls that were measured.
     pub samples: u32,
-}
-
-impl Overhead {
-    /// Adds a measurement made on different processors to this one.
-    pub(super) fn with(self, apart: Overhead) -> Overhead {
-        Overhead { apart_call_ns: apart.call_ns, apart_cycle_ns: apart.cycle_ns, ..self }
-    }
 }
 
 /// A fact that a reader of the result needs to know.

@@ -84,9 +84,3 @@ impl Drop for SharedCpu {
         let _ = sched_setaffinity(None, &self.tracer);
     }
 }
-
-/// Returns true if the path names a file called `status`. `/proc/PID/status` shows the CPU
-/// affinity, under any spelling of its directory.
-pub(super) fn names_status(path: &[u8]) -> bool {
-    becalm_core::path::name(path) == "status"
-}

@@ -6,7 +6,7 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::filter;
@@ -14,6 +14,7 @@ use super::stopped;
 use super::sys::{self, Pid};
 use super::{Command, Streams, TraceError};
 use crate::inherited;
+use crate::path::path_of;
 
 /// A child that is attached and waits for the go-ahead.
 pub(super) struct Spawned {
@@ -47,12 +48,13 @@ pub(super) struct Exec {
     // Owns the memory that `argv` and `envp` point to.
     _strings: Vec<CString>,
     argv: Vec<*const libc::c_char>,
-    envp: Vec<*const libc::c_char>,
+    /// `None` inherits this process's.
+    envp: Option<Vec<*const libc::c_char>>,
 }
 
 impl Exec {
     /// Finds the program and builds its argument and environment arrays.
-    pub(super) fn new(command: &Command) -> Result<(Exec, PathBuf), TraceError> {
+    pub(super) fn new(command: &Command) -> Result<Exec, TraceError> {
         let path = command.file()?;
         let nul = |_| TraceError::Nul(command.program.clone().into());
         let c_string = |text: &OsStr| CString::new(text.as_bytes()).map_err(nul);
@@ -61,29 +63,25 @@ impl Exec {
             strings.push(c_string(arg)?);
         }
         let args = strings.len();
-        match &command.env {
-            None => strings.extend(inherited::environment()),
-            Some(env) => {
-                for (name, value) in env {
-                    let mut variable = name.clone();
-                    variable.push("=");
-                    variable.push(value);
-                    strings.push(CString::new(variable.into_vec()).map_err(nul)?);
-                }
-            }
+        for (name, value) in command.env.iter().flatten() {
+            strings.push(c_string(&[name.as_os_str(), value].join(OsStr::new("=")))?);
         }
         let pointers = |strings: &[CString]| {
             strings.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect()
         };
-        let exec = Exec {
+        Ok(Exec {
             path: c_string(path.as_os_str())?,
             dir: command.dir.as_ref().map(|dir| c_string(dir.as_os_str())).transpose()?,
             streams: command.streams.clone(),
             argv: pointers(&strings[..args]),
-            envp: pointers(&strings[args..]),
+            envp: command.env.as_ref().map(|_| pointers(&strings[args..])),
             _strings: strings,
-        };
-        Ok((exec, path))
+        })
+    }
+
+    /// Returns the path of the program's file.
+    pub(super) fn file(&self) -> PathBuf {
+        path_of(self.path.to_bytes())
     }
 }
 
@@ -129,14 +127,14 @@ pub(super) fn find(command: &Command, env: &[(OsString, OsString)]) -> Result<Pa
 /// `execve`.
 ///
 /// # Errors
-/// Returns an error about `command` if there can be no process, or the tracer may not attach.
+/// Returns an error if there can be no process, or the tracer may not attach.
 pub(super) fn spawn(
-    command: &Path,
     exec: Option<&Exec>,
     filtered: bool,
     follows: bool,
 ) -> Result<Spawned, TraceError> {
-    let not_forked = |source| TraceError::failed(command, "cannot create a process", source);
+    let command = exec.map(Exec::file).unwrap_or_default();
+    let not_forked = |source| TraceError::failed(&command, "cannot create a process", source);
     let (wait, go) = io::pipe().map_err(not_forked)?;
     let (reports, report) = io::pipe().map_err(not_forked)?;
     // Built before the fork, because the child may not allocate memory.
@@ -163,7 +161,7 @@ pub(super) fn spawn(
         // Without the go-ahead byte the child exits.
         drop(go);
         let _ = sys::wait(Some(pid));
-        return Err(TraceError::NotPermitted { command: command.to_owned(), source: error });
+        return Err(TraceError::NotPermitted { command, source: error });
     }
     Ok(Spawned { pid, go: Some(go), reports })
 }
@@ -197,17 +195,18 @@ impl Spawned {
     }
 
     /// Returns the error of a command that was not executed.
-    pub(super) fn never_started(&mut self, command: &Path, dir: &Path) -> TraceError {
+    pub(super) fn never_started(&mut self, exec: &Exec) -> TraceError {
         let is_fatal = |report: &Report| matches!(report.0, EXEC | DIRECTORY);
         let source = io::Error::from_raw_os_error;
         match self.reports().into_iter().find(is_fatal) {
-            Some((EXEC, errno)) => {
-                TraceError::Exec { command: command.to_owned(), source: source(errno) }
+            Some((EXEC, errno)) => TraceError::Exec { command: exec.file(), source: source(errno) },
+            Some((_, errno)) => {
+                let dir = path_of(exec.dir.as_deref().unwrap_or_default().to_bytes());
+                TraceError::failed(&dir, "cannot be entered", source(errno))
             }
-            Some((_, errno)) => TraceError::failed(dir, "cannot be entered", source(errno)),
             None => {
                 let killed = io::Error::other("it was killed while being loaded; is it complete?");
-                TraceError::failed(command, "execve failed", killed)
+                TraceError::failed(&exec.file(), "execve failed", killed)
             }
         }
     }
@@ -252,7 +251,10 @@ unsafe fn child(exec: Option<&Exec>, filter: Option<&[libc::sock_filter]>, fds: 
             install(filter, report);
         }
         let Some(exec) = exec else { libc::_exit(0) };
-        libc::execve(exec.path.as_ptr(), exec.argv.as_ptr(), exec.envp.as_ptr());
+        match &exec.envp {
+            Some(envp) => libc::execve(exec.path.as_ptr(), exec.argv.as_ptr(), envp.as_ptr()),
+            None => libc::execv(exec.path.as_ptr(), exec.argv.as_ptr()),
+        };
         write_report(report, EXEC);
         libc::_exit(127)
     }

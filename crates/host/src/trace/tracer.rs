@@ -1,21 +1,21 @@
 //! The event loop: receives stops, counts calls and resumes tasks.
 
 use std::borrow::Cow;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use becalm_core::fs::Errno;
 use becalm_core::observe::Lookup;
+use becalm_core::path::name;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::arch;
-use super::calibrate::{Cost, nanos};
+use super::calibrate::nanos;
 use super::calls::{Role, is_of_descriptor, lookup};
 use super::count::{Call, Counting};
 use super::exec::{Breakpoint, Program};
-use super::shared_cpu::{SharedCpu, names_status};
-use super::spawn::{NO_FILTER, NO_NEW_PRIVILEGES, Spawned};
+use super::shared_cpu::SharedCpu;
+use super::spawn::{Exec, NO_FILTER, NO_NEW_PRIVILEGES, Spawned};
 use super::stopped::{self, Stopped, Until, Waited, Why};
 use super::sys::{self, AtCall, Pid, SyscallInfo};
 use super::{Entering, Exit, Note, Options, Overhead, TraceError, calibrate};
@@ -30,13 +30,6 @@ struct Task {
     announced: bool,
 }
 
-/// A counted process.
-#[derive(Debug)]
-struct Process {
-    image: usize,
-    breakpoint: Option<Breakpoint>,
-}
-
 /// The note on a program whose set-id bits or file capabilities the kernel ignores.
 pub(super) const DROPPED: &str = "its set-id or file-capability rights are dropped under a tracer";
 
@@ -44,9 +37,9 @@ pub(super) const DROPPED: &str = "its set-id or file-capability rights are dropp
 pub(super) struct Tracer<'a> {
     pub(super) options: Options,
     pub(super) overhead: Overhead,
+    pub(super) apart: Option<Overhead>,
     entering: &'a mut Entering<'a>,
-    command: PathBuf,
-    dir: PathBuf,
+    exec: Exec,
     child: Spawned,
     /// True if every call stops because there is no filter.
     no_filter: bool,
@@ -54,7 +47,8 @@ pub(super) struct Tracer<'a> {
     /// Tasks that appeared and ended before the stop of their creator. That stop must not add them
     /// again.
     gone: FxHashSet<Pid>,
-    processes: FxHashMap<Pid, Process>,
+    /// The image of each counted process.
+    processes: FxHashMap<Pid, usize>,
     pub(super) images: Vec<Counting>,
     pub(super) notes: Vec<Note>,
     pub(super) exit: Option<Exit>,
@@ -70,7 +64,7 @@ impl<'a> Tracer<'a> {
     /// Creates the state for `child`, which was started with a filter or without.
     pub(super) fn new(
         child: Spawned,
-        (command, dir): (PathBuf, PathBuf),
+        exec: Exec,
         options: Options,
         (overhead, shared_cpu): (Overhead, Option<SharedCpu>),
         entering: &'a mut Entering<'a>,
@@ -81,9 +75,10 @@ impl<'a> Tracer<'a> {
             tasks: [(child.pid, root)].into_iter().collect(),
             options,
             overhead,
+            // The child ran on a processor of its own choice, so one measurement serves for both.
+            apart: shared_cpu.is_none().then_some(overhead),
             entering,
-            command,
-            dir,
+            exec,
             child,
             no_filter,
             gone: FxHashSet::default(),
@@ -104,7 +99,7 @@ impl<'a> Tracer<'a> {
                 Ok(Waited::Stop(task, why)) => self.stopped(task, why),
                 Ok(Waited::End(pid, end)) => self.ended(pid, end)?,
                 Err(source) => {
-                    return Err(TraceError::failed(&self.command, "wait failed", source));
+                    return Err(TraceError::failed(&self.exec.file(), "wait failed", source));
                 }
             }
         }
@@ -187,25 +182,23 @@ impl<'a> Tracer<'a> {
         let (process, parent) = sys::process_and_parent(pid).unwrap_or((pid, 0));
         self.tasks.entry(pid).or_default().process = Some(process);
         if process == pid && self.options.follow {
-            let parent = self.processes.get(&parent).map(|parent| parent.image);
-            if let Some(image) = parent {
+            if let Some(&image) = self.processes.get(&parent) {
                 let counting = self.images[image].forked(pid, &self.options);
-                self.begin(pid, counting, None);
+                self.begin(pid, counting);
             }
         }
     }
 
-    fn begin(&mut self, pid: Pid, counting: Counting, breakpoint: Option<Breakpoint>) {
-        self.images.push(counting);
-        let image = self.images.len() - 1;
-        if let Some(before) = self.processes.insert(pid, Process { image, breakpoint }) {
-            self.images[before.image].end();
+    fn begin(&mut self, pid: Pid, counting: Counting) {
+        if let Some(before) = self.processes.insert(pid, self.images.len()) {
+            self.images[before].end();
         }
+        self.images.push(counting);
     }
 
     /// Resumes a task until the next stop that its process needs.
     fn go_on(&mut self, task: Stopped, signal: i32) {
-        let counted = self.process_of(task.pid).is_some();
+        let counted = self.image_of(task.pid).is_some();
         match (counted, self.no_filter) {
             (true, true) => task.resume(Until::Call, signal),
             // Before the first execve nothing is counted, but the program is still to come.
@@ -217,8 +210,9 @@ impl<'a> Tracer<'a> {
         }
     }
 
-    fn process_of(&self, pid: Pid) -> Option<&Process> {
-        self.processes.get(&self.tasks.get(&pid)?.process?)
+    /// Returns the image of a task's process, if that is counted.
+    fn image_of(&self, pid: Pid) -> Option<usize> {
+        self.processes.get(&self.tasks.get(&pid)?.process?).copied()
     }
 
     /// Handles the start or the end of a call.
@@ -242,9 +236,7 @@ impl<'a> Tracer<'a> {
 
     fn call_begins(&mut self, task: Stopped, info: &SyscallInfo, number: u32, args: [u64; 6]) {
         let pid = task.pid;
-        let Some(image) = self.process_of(pid).map(|process| process.image) else {
-            return self.go_on(task, 0);
-        };
+        let Some(image) = self.image_of(pid) else { return self.go_on(task, 0) };
         let Some(abi) = arch::abi(info.arch) else {
             self.note(Note::Undecoded { arch: info.arch });
             return self.go_on(task, 0);
@@ -291,7 +283,8 @@ impl<'a> Tracer<'a> {
             self.shared_since =
                 shared_cpu.filter(|_| self.tasks.len() == 1).map(|shared| shared.since);
         }
-        let of_status = lookup.is_some_and(|lookup| names_status(&lookup.path));
+        // `/proc/PID/status` shows the CPU affinity, under any spelling of its directory.
+        let of_status = lookup.is_some_and(|lookup| name(&lookup.path) == "status");
         let over = self.shared_cpu.as_ref().is_some_and(SharedCpu::is_over);
         if role == Role::SetsAffinity || of_status || over {
             self.shared_cpu = None;
@@ -307,20 +300,18 @@ impl<'a> Tracer<'a> {
 
     /// Returns the current cost of a call of this image. The cost on different processors is
     /// measured when it is first needed; that time counts as the tracer's.
-    fn cost(&mut self, image: usize) -> Cost {
-        let all = self.overhead;
+    fn cost(&mut self, image: usize) -> Overhead {
         // Sharing resumes right after this call, so the second measurement is not worth its time.
         if self.shared_cpu.is_some() || self.shared_since.is_some() {
-            return Cost { call_ns: all.call_ns, cycle_ns: all.cycle_ns };
+            return self.overhead;
         }
-        if all.apart_cycle_ns == 0 {
+        if self.apart.is_none() {
             let began = Instant::now();
             // If no more processes can be created, the first measurement must do.
-            let apart = calibrate::apart().unwrap_or(all);
-            self.overhead = all.with(apart);
+            self.apart = Some(calibrate::apart().unwrap_or(self.overhead));
             self.images[image].delayed(nanos(began, Instant::now()));
         }
-        Cost { call_ns: self.overhead.apart_call_ns, cycle_ns: self.overhead.apart_cycle_ns }
+        self.apart.unwrap_or(self.overhead)
     }
 
     /// Handles a successful `execve`: one image ends and another begins.
@@ -367,8 +358,9 @@ impl<'a> Tracer<'a> {
         if task.pid == self.root() {
             self.share_cpu();
         }
-        let counting = Counting::new(task.pid, Arc::new(program), &self.options);
-        self.begin(task.pid, counting, breakpoint);
+        let mut counting = Counting::new(task.pid, Arc::new(program), &self.options);
+        counting.breakpoint = breakpoint;
+        self.begin(task.pid, counting);
     }
 
     /// Shares a processor with a new program as long as it has one task.
@@ -396,12 +388,9 @@ impl<'a> Tracer<'a> {
 
     /// Handles `SIGTRAP`, from the breakpoint or from the program itself.
     fn trapped(&mut self, task: Stopped) {
-        let process = self.tasks.get(&task.pid).and_then(|task| task.process);
-        let process = process.and_then(|pid| self.processes.get_mut(&pid));
-        let Some(process) = process else { return self.go_on(task, libc::SIGTRAP) };
-        let hit = process.breakpoint.take_if(|breakpoint| breakpoint.is_hit(&task));
+        let Some(image) = self.image_of(task.pid) else { return self.go_on(task, libc::SIGTRAP) };
+        let hit = self.images[image].breakpoint.take_if(|breakpoint| breakpoint.is_hit(&task));
         let Some(breakpoint) = hit else { return self.go_on(task, libc::SIGTRAP) };
-        let image = process.image;
         // Removal fails only if the program was killed meanwhile. Otherwise it would run on after a
         // missing instruction.
         let _ = breakpoint.take_out(&task);
@@ -419,15 +408,15 @@ impl<'a> Tracer<'a> {
 
     fn ended(&mut self, pid: Pid, end: Exit) -> Result<(), TraceError> {
         self.forget(pid);
-        if let Some(process) = self.processes.remove(&pid) {
-            self.images[process.image].end();
+        if let Some(image) = self.processes.remove(&pid) {
+            self.images[image].end();
         }
         if pid != self.root() {
             return Ok(());
         }
         self.shared_cpu = None;
         if self.images.is_empty() {
-            return Err(self.child.never_started(&self.command, &self.dir));
+            return Err(self.child.never_started(&self.exec));
         }
         self.exit = Some(end);
         Ok(())

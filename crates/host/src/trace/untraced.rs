@@ -36,7 +36,7 @@ pub struct Untraced {
 /// # Errors
 /// Returns an error if the program could not be started.
 pub fn run_untraced(command: &Command, limit: Option<Duration>) -> Result<Untraced, TraceError> {
-    let (_, path) = Exec::new(command)?;
+    let path = Exec::new(command)?.file();
     let failed = |source| TraceError::failed(&path, "a scratch folder failed", source);
     let dir = tempfile::tempdir().map_err(failed)?;
     // A program that changes its user must be able to write its log here.

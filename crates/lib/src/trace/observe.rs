@@ -113,7 +113,7 @@ fn record(command: &Command, traced: &Traced) -> String {
 }
 
 fn joined(options: &Options, command: &Command, traced: Traced, predictor: Predictor) -> Observed {
-    let Traced { images, exit, overhead, notes, rest, supervisor } = traced;
+    let Traced { images, exit, overhead, notes, rest, supervisor, .. } = traced;
     let report = Report {
         made: images.last().map(|image| here::line(&path_of(image.path.as_ref()))),
         command: words_of_command(command),

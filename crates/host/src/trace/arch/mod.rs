@@ -11,9 +11,9 @@ use std::sync::OnceLock;
 use super::calls::{self, Role};
 
 #[cfg(target_arch = "aarch64")]
-pub(super) use aarch64::{BREAKPOINT, BREAKPOINT_MASK, abis, after_breakpoint, rewind};
+pub(super) use aarch64::{ABIS, BREAKPOINT, BREAKPOINT_MASK, after_breakpoint, rewind};
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86_64::{BREAKPOINT, BREAKPOINT_MASK, abis, after_breakpoint, rewind};
+pub(super) use x86_64::{ABIS, BREAKPOINT, BREAKPOINT_MASK, after_breakpoint, rewind};
 
 /// A calling convention of the kernel: one `AUDIT_ARCH_*` value and its numbers.
 pub(super) struct Abi {
@@ -54,7 +54,7 @@ fn call(line: &'static str) -> Option<Call> {
 
 /// Returns the calling convention with this `AUDIT_ARCH_*` value.
 pub(super) fn abi(arch: u32) -> Option<&'static Abi> {
-    abis().iter().find(|abi| abi.arch == arch)
+    ABIS.iter().find(|abi| abi.arch == arch)
 }
 
 #[cfg(test)]
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn each_table_is_whole_and_in_order() {
-        for abi in abis() {
+        for abi in &ABIS {
             let calls = abi.calls();
             assert_eq!(calls.len(), abi.table.lines().count(), "a line that is no row");
             assert!(calls.windows(2).all(|pair| pair[0].0 < pair[1].0));
@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn the_native_numbers_are_those_of_this_machine() {
-        let native = &abis()[0];
+        let native = &ABIS[0];
         for (number, name) in [
             (libc::SYS_openat, "openat"),
             (libc::SYS_newfstatat, "newfstatat"),

@@ -8,12 +8,9 @@ use crate::trace::stopped::Stopped;
 /// `AUDIT_ARCH_AARCH64`.
 const AUDIT_ARCH_AARCH64: u32 = 0xc000_00b7;
 
-static ABIS: [Abi; 1] = [Abi::new(AUDIT_ARCH_AARCH64, 0, include_str!("syscalls.txt"))];
-
 /// The calling conventions of this architecture, the native one first.
-pub(in crate::trace) fn abis() -> &'static [Abi] {
-    &ABIS
-}
+pub(in crate::trace) static ABIS: [Abi; 1] =
+    [Abi::new(AUDIT_ARCH_AARCH64, 0, include_str!("syscalls.txt"))];
 
 /// `brk #0`, in the lower half of a word.
 pub(in crate::trace) const BREAKPOINT: u64 = 0xd420_0000;

@@ -12,15 +12,11 @@ const AUDIT_ARCH_I386: u32 = 0x4000_0003;
 /// `__X32_SYSCALL_BIT`.
 const X32_BIT: u32 = 0x4000_0000;
 
-static ABIS: [Abi; 2] = [
+/// The calling conventions of this architecture, the native one first.
+pub(in crate::trace) static ABIS: [Abi; 2] = [
     Abi::new(AUDIT_ARCH_X86_64, X32_BIT, include_str!("syscalls.txt")),
     Abi::new(AUDIT_ARCH_I386, 0, include_str!("i386.txt")),
 ];
-
-/// The calling conventions of this architecture, the native one first.
-pub(in crate::trace) fn abis() -> &'static [Abi] {
-    &ABIS
-}
 
 /// `int3`, in the lowest byte of a word.
 pub(in crate::trace) const BREAKPOINT: u64 = 0xcc;
