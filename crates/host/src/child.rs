@@ -59,14 +59,14 @@ fn ends_within_by_polling(child: &mut Child, limit: Duration) -> io::Result<bool
 
 /// Kills a child and its descendants, as far as `/proc` lists them, and reaps the child.
 pub(crate) fn kill_family(child: &mut Child) {
-    // Listed before the first kill, because the children of a process that has ended get another
-    // parent.
-    kill_all(&family_of(child.id(), usize::MAX));
+    kill_tree(child.id());
     let _ = child.wait();
 }
 
 /// Kills a process and its descendants, as far as `/proc` lists them, without reaping any.
 pub(crate) fn kill_tree(id: u32) {
+    // Listed before the first kill, because the children of a process that has ended get another
+    // parent.
     kill_all(&family_of(id, usize::MAX));
 }
 

@@ -3,7 +3,6 @@
 //! A file name may contain newlines and escape sequences. Printed unchanged, they could forge a
 //! line of the report or control the terminal.
 
-use std::fmt::Write;
 use std::path::Path;
 
 use becalm_host::path::path_bytes;
@@ -16,21 +15,13 @@ pub fn shown(bytes: &BStr) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
-            // Writing to a String cannot fail.
-            let _ = match c {
-                '\n' => text.write_str("\\n"),
-                '\r' => text.write_str("\\r"),
-                '\t' => text.write_str("\\t"),
-                c if c.is_ascii_control() => write!(text, "\\x{:02x}", u32::from(c)),
-                c if c.is_control() || is_invisible(c) => {
-                    write!(text, "\\u{{{:x}}}", u32::from(c))
-                }
-                c => text.write_char(c),
-            };
+            match c {
+                c if c.is_ascii_control() => text += &(c as u8).escape_ascii().to_string(),
+                c if c.is_control() || is_invisible(c) => text.extend(c.escape_unicode()),
+                c => text.push(c),
+            }
         }
-        for byte in chunk.invalid() {
-            let _ = write!(text, "\\x{byte:02x}");
-        }
+        text += &chunk.invalid().escape_ascii().to_string();
     }
     text
 }
