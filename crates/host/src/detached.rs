@@ -12,38 +12,19 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 /// Number of the first inherited descriptor, after stdin, stdout and stderr.
 const INHERITED: i32 = 3;
 
-/// Result of starting detached work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detached {
-    /// Another process runs the work.
-    Yes,
-    /// No process was started. This process is the first of its PID namespace or a subreaper, so an
-    /// orphan would become its child again.
-    WouldBeAChild,
-}
-
-/// The priority of a process for detached work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Priority {
-    /// That of the caller.
-    Normal,
-    /// The lowest one.
-    Lowest,
-}
-
 /// Runs `work` in a process of its own, which inherits `keep`. Call this while the process has one
 /// thread.
 ///
 /// # Errors
-/// Returns an error if no process can be created.
+/// Returns an error if no process can be created. If this process is the first of its PID namespace or a
+/// subreaper, an orphan would become its child again: none is created.
 #[allow(unsafe_code, reason = "std can start no process that is nobody's child")]
 pub fn detached<const N: usize>(
     keep: [&OwnedFd; N],
-    priority: Priority,
     work: impl FnOnce([OwnedFd; N]),
-) -> io::Result<Detached> {
+) -> io::Result<()> {
     if adopts_orphans() {
-        return Ok(Detached::WouldBeAChild);
+        return Err(io::ErrorKind::Unsupported.into());
     }
     // SAFETY: the process has one thread, so no lock is held by a thread that the child lacks.
     match unsafe { libc::fork() } {
@@ -61,9 +42,6 @@ pub fn detached<const N: usize>(
             }
             let keep = close_all_but(keep);
             survive_size_limit();
-            if priority == Priority::Lowest {
-                lower_priority();
-            }
             if let Some(keep) = keep {
                 work(keep);
             }
@@ -74,7 +52,7 @@ pub fn detached<const N: usize>(
             // If SIGCHLD is ignored, waitpid fails at once, and no zombie remains.
             let wait = || waitpid(Pid::from_raw(intermediate), WaitOptions::empty());
             let _ = rustix::io::retry_on_intr(wait);
-            Ok(Detached::Yes)
+            Ok(())
         }
     }
 }

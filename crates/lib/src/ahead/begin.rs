@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use becalm_host::detached::{Detached, Priority, detached};
+use becalm_host::detached::detached;
 use becalm_host::pages::ahead::{Limits, request};
 use becalm_host::pages::fault_around::Listener;
 use becalm_host::pages::resident::{self, Residency};
@@ -42,10 +42,8 @@ pub fn begin(command: &Path, found_cold: bool) -> Option<String> {
     // This process becomes the program.
     let work =
         |[socket]: [OwnedFd; 1]| learn::learn(&place, &command, pid, &Listener(socket), beside);
-    match detached([&listener.0], Priority::Normal, work) {
-        Ok(Detached::Yes) => Some(format!("learn:{name}")),
-        Ok(Detached::WouldBeAChild) | Err(_) => None,
-    }
+    detached([&listener.0], work).ok()?;
+    Some(format!("learn:{name}"))
 }
 
 /// Reads ahead by the record, if there is one and the start is cold. Returns the process that opens
@@ -59,7 +57,7 @@ fn known(file: Option<File>, found_cold: bool) -> Option<Beside> {
     if is_cold {
         let file = OwnedFd::from(file);
         let work = |[file]: [OwnedFd; 1]| request_rest(file.into(), None);
-        if !matches!(detached([&file], Priority::Normal, work), Ok(Detached::Yes)) {
+        if detached([&file], work).is_err() {
             request_rest(file.into(), Some(Instant::now() + PATIENCE));
         }
     }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 use becalm_core::index::hash;
-use becalm_host::detached::{Priority, detached};
+use becalm_host::detached::{detached, lower_priority};
 use becalm_host::pages::PAGE;
 use serde::Serialize;
 
@@ -73,7 +73,8 @@ pub fn begin(indexed: &Indexed) -> Option<String> {
         return Some(format!("{PAGES}{}", text_of_switch(&folder)?));
     }
     // The next start tries again.
-    let _ = detached([&lock(&path, indexed)?], Priority::Lowest, |[lock]| {
+    let _ = detached([&lock(&path, indexed)?], |[lock]| {
+        lower_priority();
         make::locked(&path, indexed, lock);
     });
     None

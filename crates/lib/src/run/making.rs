@@ -14,7 +14,7 @@ use becalm_core::facts::{Environment, GLIBC_RANGE, Libc};
 use becalm_core::index::{Start as Known, encode, tls};
 use becalm_core::loader::load::Resolution;
 use becalm_host::OsFs;
-use becalm_host::detached::{Detached, Priority, detached};
+use becalm_host::detached::{detached, lower_priority};
 use becalm_host::index_store::{BindThreshold, Binding, IndexOptions, index_stores, trees_beside};
 use becalm_host::inherited::survive_size_limit;
 use bstr::BString;
@@ -115,16 +115,14 @@ impl Request {
 /// Returns an error if the cache cannot be written, or no process can be made.
 pub(super) fn elsewhere(place: &Place, request: &Request) -> Result<()> {
     let Some(lock) = place.lock()? else { return Ok(()) };
-    let made = detached([&lock], Priority::Lowest, |[lock]| {
+    let made = detached([&lock], |[lock]| {
+        lower_priority();
         // One thread, to leave the CPUs to the program.
         let _ = rayon::ThreadPoolBuilder::new().num_threads(1).build_global();
         let _ = locked(place, request, lock);
     });
     drop(lock);
-    match made {
-        Ok(Detached::Yes) => Ok(()),
-        Ok(Detached::WouldBeAChild) | Err(_) => place.want(&serde_json::to_vec(request)?),
-    }
+    made.or_else(|_| place.want(&serde_json::to_vec(request)?))
 }
 
 /// Makes the index in this process, or waits until another process that is at work on it has made

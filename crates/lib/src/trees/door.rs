@@ -11,7 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use becalm_host::detached::{Detached, Priority, detached};
+use becalm_host::detached::detached;
 use becalm_host::local_socket::{self, SocketType};
 use becalm_host::tree::look::{self, Changes};
 use becalm_host::tree::table::{self, Table};
@@ -150,7 +150,7 @@ fn told_by(pack: Option<Pack>) -> Option<Pack> {
 /// Starts the process, unless another one has the name.
 fn open(name: &str, pack: Option<Pack>) {
     let Ok(listener) = local_socket::listener(name, SocketType::SEQPACKET) else { return };
-    let _ = detached([&listener], Priority::Normal, |[listener]| {
+    let _ = detached([&listener], |[listener]| {
         if let Some(mut door) = Door::new(pack) {
             door.serve(&listener);
         }
@@ -314,10 +314,10 @@ impl Door {
     /// Starts the process that fills a table, and learns from the start of its first program.
     fn attend(&mut self, shared: Shared, attended: Attended, record: &OwnedFd) {
         let keep = [&shared.file, &shared.changes.0, record];
-        let begun = detached(keep, Priority::Normal, |[table, changes, record]| {
+        let begun = detached(keep, |[table, changes, record]| {
             attended.attend(table, changes, record.into());
         });
-        if matches!(begun, Ok(Detached::Yes)) {
+        if begun.is_ok() {
             self.tables.push(shared);
         }
     }

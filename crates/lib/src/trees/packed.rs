@@ -16,7 +16,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use becalm_host::detached::{Detached, Priority, detached};
+use becalm_host::detached::detached;
 use becalm_host::local_socket;
 use becalm_host::tree::look::{self, Changes, Identity, Numbers};
 use becalm_host::tree::table::{self, Found, Sizes, Table};
@@ -124,7 +124,7 @@ impl Pack {
         // If the file of its generation is as it was, a start looks at nothing else.
         let trees = header.generation.map_or(header.trees, |(file, _)| vec![file]);
         let (ours, theirs) = UnixStream::pair().ok()?;
-        let begun = detached([&theirs.into()], Priority::Normal, |[connection]| {
+        let begun = detached([&theirs.into()], |[connection]| {
             for tree in &trees {
                 // Either may be known to the kernel without a question to the server.
                 kind_of(Path::new(tree));
@@ -132,7 +132,7 @@ impl Pack {
                 let _ = local_socket::send(&connection, b".", &[]);
             }
         });
-        matches!(begun, Ok(Detached::Yes)).then_some(())?;
+        begun.ok()?;
         let ours = OwnedFd::from(ours);
         trees.into_iter().find(|_| local_socket::receive(&ours, 1, PATIENCE).is_none())
     }
