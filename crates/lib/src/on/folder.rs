@@ -6,7 +6,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{fs, io};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -17,7 +17,6 @@ use rayon::prelude::*;
 use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 
-use crate::index::error::damaged as damaged_index;
 use crate::index::make;
 use crate::index::trust::{self, Rule};
 use crate::index::variables::text_of_switch;
@@ -29,6 +28,7 @@ use crate::on::{Program, counts};
 use crate::pages;
 use crate::path::{at, path_bytes};
 use crate::progress::Progress;
+use crate::records::awaited;
 use crate::trees;
 
 /// The folder for all users.
@@ -134,25 +134,19 @@ impl Folder {
     /// Makes the folder and locks it against other becalm processes. Returns the directories that were
     /// made.
     pub(super) fn lock(&self) -> Result<(OwnedFd, Vec<PathBuf>)> {
-        let path = self.root.join("lock");
-        let began = Instant::now();
         // An attempt that gets no lock may have made directories too.
         let mut made = Vec::new();
-        loop {
+        let lock = awaited(PATIENCE, PAUSE, || {
             made.extend(missing_dirs(&self.bin()));
             trust::make_dirs(&self.bin())?;
-            match self.writer.lock(&path) {
-                Ok(Some(lock)) => return Ok((lock, made)),
-                Ok(None) => {}
+            match self.writer.lock(&self.root.join("lock")) {
                 // Another process has removed the folder.
-                Err(error) if error.is_missing() => {}
-                Err(error) => return Err(error.into()),
+                Err(error) if error.is_missing() => Ok(None),
+                lock => Ok(lock?),
             }
-            if began.elapsed() > PATIENCE {
-                bail!("{}: another becalm has been at work on it for minutes", self.root.display());
-            }
-            std::thread::sleep(PAUSE);
-        }
+        })?;
+        let busy = "another becalm has been at work on it for minutes";
+        Ok((lock.with_context(|| format!("{}: {busy}", self.root.display()))?, made))
     }
 
     /// Writes index, starter, links and the file of starts for these programs. Returns them, with what the
@@ -201,23 +195,22 @@ impl Folder {
     /// Returns the file of starts, and adds to the programs what the index knows about them.
     fn table(&self, programs: &mut [Program]) -> Result<Vec<u8>> {
         let index = self.index();
-        let bound = file::read_trusted(&index)?.index.bound;
-        let opened = file::open(&index)?;
+        let whole = file::read_trusted(&index)?.index;
         let (mut starts, counts) = (Vec::new(), self.counts());
         for program in programs.iter_mut().filter(|program| is_on(program)) {
             program.fresh = Some(false);
             let real = path_bytes(program.real.as_deref().unwrap_or(&program.path));
-            let known = opened.index.program(real.as_ref()).map_err(damaged_index(&index))?;
-            let known = known.unwrap_or_default();
-            let Some(identity) = Identity::at(&program.path).filter(|_| !known.no_start) else {
+            let known = whole.programs.iter().find(|known| known.path == real);
+            let (bytes, no_start) = known.map_or((0, false), |it| (it.static_tls, it.no_start));
+            let Some(identity) = Identity::at(&program.path).filter(|_| !no_start) else {
                 continue;
             };
             program.fresh = Some(true);
             if let Some(folder) = &counts {
                 counts::begin(&self.writer, folder, &program.name);
             }
-            let need = tls::PROGRAM.max(known.static_tls.into());
-            let of_program = bound.programs.iter().filter(|bound| bound.path == real);
+            let need = tls::PROGRAM.max(bytes.into());
+            let of_program = whole.bound.programs.iter().filter(|bound| bound.path == real);
             program.bindings = of_program.map(|bound| bound.bindings).max().unwrap_or(0);
             starts.push(Start {
                 name: program.name.clone().into_bytes(),
