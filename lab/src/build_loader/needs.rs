@@ -1,75 +1,65 @@
 //! Requirements of a glibc build on this machine, checked before anything is fetched.
 
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, ensure};
 
-/// Tools to run, each found on the search path, and the Debian package of each.
-const TOOLS: [(&str, &str); 11] = [
-    ("dpkg-deb", "dpkg"),
-    ("tar", "tar"),
-    ("xz", "xz-utils"),
-    ("patch", "patch"),
-    ("make", "make"),
-    ("gcc", "gcc"),
-    ("as", "binutils"),
-    ("gawk", "gawk"),
-    ("bison", "bison"),
-    ("python3", "python3"),
-    ("perl", "perl"),
-];
+use crate::child;
 
-/// Headers of the running C library and of the kernel, and the package of both.
-const HEADERS: &str = "#include <stdio.h>\n#include <linux/version.h>\n";
-const HEADERS_PACKAGE: &str = "libc6-dev";
+/// Prints the packages of the tools that are not on the search path, each after a blank: of those that a build runs, of
+/// the arguments, and of the headers of the C library and of the kernel. The package of a tool has its name, or the one
+/// after the colon.
+const LACKING: &str = r#"
+packages=
+for tool in dpkg-deb:dpkg tar xz:xz-utils patch make gcc as:binutils gawk bison python3 perl "$@"; do
+  command -v "${tool%:*}" >/dev/null || packages="$packages ${tool#*:}"
+done
+case $packages in
+  *' gcc'*) ;;
+  *)
+    printf '#include <stdio.h>\n#include <linux/version.h>\n' | gcc -fsyntax-only -x c - 2>/dev/null ||
+      packages="$packages libc6-dev" ;;
+esac
+printf %s "$packages""#;
 
 /// Returns an error that says what to install if a requirement is missing.
 pub(crate) fn check(fetches: bool) -> Result<()> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders: Vec<_> = std::env::split_paths(&path).collect();
-    let mut tools = TOOLS.to_vec();
-    if fetches {
-        tools.push(("apt-get", "apt"));
-    }
-    let mut packages = lacking(&tools, |tool| folders.iter().any(|dir| dir.join(tool).is_file()));
-    if !packages.contains(&"gcc") && !has_headers() {
-        packages.push(HEADERS_PACKAGE);
-    }
-    if packages.is_empty() {
-        return Ok(());
-    }
-    let packages = packages.join(" ");
-    bail!("packages for a build of glibc are missing: apt-get install {packages}")
+    let packages = lacking(Command::new("/bin/sh"), fetches.then_some("apt-get:apt"))?;
+    ensure!(
+        packages.is_empty(),
+        "packages for a build of glibc are missing: apt-get install{packages}"
+    );
+    Ok(())
 }
 
-/// Returns the packages of the missing tools.
-fn lacking(tools: &[(&str, &'static str)], is_there: impl Fn(&Path) -> bool) -> Vec<&'static str> {
-    let absent = tools.iter().filter(|(tool, _)| !is_there(Path::new(tool)));
-    absent.map(|&(_, package)| package).collect()
-}
-
-/// True if the compiler finds the headers.
-fn has_headers() -> bool {
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-fsyntax-only", "-x", "c", "-"]).stdin(Stdio::piped());
-    gcc.stdout(Stdio::null()).stderr(Stdio::null());
-    let Ok(mut child) = gcc.spawn() else { return false };
-    if let Some(mut input) = child.stdin.take() {
-        // A compiler that does not read its input says so by its status.
-        let _ = std::io::Write::write_all(&mut input, HEADERS.as_bytes());
-    }
-    child.wait().is_ok_and(|status| status.success())
+fn lacking(mut shell: Command, further: Option<&str>) -> Result<String> {
+    child::succeed(shell.args(["-euc", LACKING, "sh"]).args(further))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
     fn what_is_absent_is_told_by_the_name_of_its_package() {
-        let there = |tool: &Path| tool != Path::new("xz") && tool != Path::new("gawk");
-        assert_eq!(lacking(&TOOLS, there), ["xz-utils", "gawk"]);
-        assert!(lacking(&TOOLS, |_| true).is_empty());
+        let folder = tempfile::tempdir().unwrap();
+        let tools = "dpkg-deb tar patch make gcc as bison python3 perl";
+        let lacking = |further| {
+            let mut shell = Command::new("/bin/sh");
+            shell.env("PATH", folder.path());
+            lacking(shell, further).unwrap()
+        };
+        for tool in tools.split(' ') {
+            fs::write(folder.path().join(tool), "#!/bin/sh\n").unwrap();
+            let mode = fs::Permissions::from_mode(0o755);
+            fs::set_permissions(folder.path().join(tool), mode).unwrap();
+        }
+        assert_eq!(lacking(None), " xz-utils gawk");
+        assert_eq!(lacking(Some("apt-get:apt")), " xz-utils gawk apt");
+        fs::write(folder.path().join("gcc"), "#!/bin/sh\nexit 1\n").unwrap();
+        assert_eq!(lacking(None), " xz-utils gawk libc6-dev");
     }
 }
