@@ -7,14 +7,9 @@ use anyhow::{Context, Result};
 
 use crate::child;
 
-/// One line of the loader's list.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Listed {
-    /// The needed string by which the object was first requested.
-    pub(crate) needed: String,
-    /// The path that the loader opened; `None` for "not found".
-    pub(crate) path: Option<PathBuf>,
-}
+/// One line of the loader's list: the needed string by which the object was first requested, and the path that
+/// the loader opened, or `None` for "not found".
+pub(crate) type Listed = (String, Option<PathBuf>);
 
 /// Runs `loader` and returns the closure of `object` in load order, without the kernel's own object
 /// and without `object` itself. No code of the object runs.
@@ -57,7 +52,7 @@ fn parse(text: &str) -> Vec<Listed> {
         if path.is_some_and(|path| !path.contains('/')) {
             continue;
         }
-        all.push(Listed { needed: needed.to_owned(), path: path.map(PathBuf::from) });
+        all.push((needed.to_owned(), path.map(PathBuf::from)));
     }
     all
 }
@@ -75,11 +70,7 @@ mod tests {
             ("libb.so.2", None),
             ("/lib64/ld.so", Some("/lib64/ld.so")),
         ];
-        let found = parse(text);
-        let found: Vec<_> = found
-            .iter()
-            .map(|line| (line.needed.as_str(), line.path.as_deref().and_then(Path::to_str)))
-            .collect();
-        assert_eq!(found, expected);
+        let expected = expected.map(|(needed, path)| (needed.to_owned(), path.map(PathBuf::from)));
+        assert_eq!(parse(text), expected);
     }
 }

@@ -40,29 +40,4 @@ impl Patchelf {
         let tried: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
         bail!("no patchelf (tried {}); scripts/setup installs one", tried.join(", "))
     }
-
-    /// Sets the run path and, for a program, the interpreter of the file at `path`, in place. The
-    /// run path becomes a `DT_RUNPATH` or a `DT_RPATH`, whatever it was before. An empty one
-    /// removes both.
-    ///
-    /// # Errors
-    /// Returns an error if patchelf rejects the file.
-    pub(crate) fn set(
-        &self,
-        path: &Path,
-        run_path: &str,
-        rpath: bool,
-        interpreter: Option<&Path>,
-    ) -> Result<()> {
-        let mut command = child::command(&self.program);
-        if run_path.is_empty() {
-            command.arg("--remove-rpath");
-        } else {
-            command.args(rpath.then_some("--force-rpath")).arg("--set-rpath").arg(run_path);
-        }
-        if let Some(interpreter) = interpreter {
-            command.arg("--set-interpreter").arg(interpreter);
-        }
-        child::succeed(command.arg(path)).map(drop)
-    }
 }

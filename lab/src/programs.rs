@@ -7,14 +7,8 @@ use anyhow::{Context, Result, bail};
 use crate::dpkg;
 use crate::elf::Dynamic;
 
-/// A program to import: its name and its real file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Program {
-    /// Its name in the lab, or the base name of a given path.
-    pub(crate) name: String,
-    /// The ELF file, with links resolved.
-    pub(crate) path: PathBuf,
-}
+/// A program to import: its name in the lab, or the base name of a given path, and its ELF file, with links resolved.
+pub(crate) type Program = (String, PathBuf);
 
 /// The eight programs: the name in the lab, packages that may have it (the first installed one counts),
 /// and base names that its file may have.
@@ -52,7 +46,7 @@ pub(crate) fn find(word: &str) -> Result<Program> {
     }
     let base = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let name = if word.contains('/') { base(&path) } else { word.to_owned() };
-    Ok(Program { name, path })
+    Ok((name, path))
 }
 
 fn of_package((name, packages, programs): (&str, &str, &str)) -> Result<PathBuf> {

@@ -108,8 +108,8 @@ fn place(program: &Path, scratch: &Path) -> Result<(PathBuf, String)> {
     let name = program.file_name().context("a program without a name")?;
     let dir = scratch.join(name).with_extension("place");
     fs::create_dir(&dir)?;
-    let listed = loader::trace(program)?.into_iter().filter(|it| !it.needed.contains('/'));
-    let libraries = listed.filter_map(|it| Some((it.needed, it.path?)));
+    let listed = loader::trace(program)?.into_iter().filter(|(needed, _)| !needed.contains('/'));
+    let libraries = listed.filter_map(|(needed, path)| Some((needed, path?)));
     let copies = libraries.chain([(name.to_string_lossy().into_owned(), program.to_owned())]);
     for (name, file) in copies {
         let copy = dir.join(&name);

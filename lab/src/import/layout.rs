@@ -1,147 +1,64 @@
 //! Plans the place and the run path of each object in the store.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use serde::{Deserialize, Serialize};
 
-use super::graph::{Graph, Kind, Source};
+use super::graph::{Kind, Source, Sources};
+use super::manifest::{Manifest, Object, ProgramEntry};
 use crate::dpkg::{self, Package};
 use crate::programs::Program;
 
-/// An object's place in the store.
-#[derive(Debug, Clone)]
-pub(crate) struct Placed {
-    /// The real file from which it is made.
-    pub(crate) original: PathBuf,
-    /// Its kind.
-    pub(crate) kind: Kind,
-    /// Its package.
-    pub(crate) package: Package,
-    /// Its file in the store.
-    pub(crate) path: PathBuf,
-    /// Other names in the same directory: needed strings that differ from its soname.
-    pub(crate) links: BTreeSet<String>,
-    /// Each needed string, in order, and the store's file that must be found for it.
-    pub(crate) needs: Vec<(String, PathBuf)>,
-    /// Its run path: absolute directories in search order.
-    pub(crate) run_path: Vec<PathBuf>,
-    /// The interpreter to set.
-    pub(crate) interpreter: Option<PathBuf>,
-    /// True if it is copied unchanged: the loader and libc, which no tool may rewrite, and objects
-    /// without anything to change.
-    pub(crate) untouched: bool,
-}
-
-/// A program of the store.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct ProgramEntry {
-    /// Its name in the lab.
-    pub(crate) name: String,
-    /// Its file in the store.
-    pub(crate) path: PathBuf,
-    /// The file from which it was made.
-    pub(crate) original: PathBuf,
-}
-
-/// The plan of a whole store.
-#[derive(Debug)]
-pub(crate) struct Layout {
-    /// Its root, absolute.
-    pub(crate) store: PathBuf,
-    /// The store's own loader, or the system's.
-    pub(crate) loader: PathBuf,
-    /// True if run paths are `DT_RPATH` and the C library is the system's.
-    pub(crate) rpath: bool,
-    /// Every object, ordered by place.
-    pub(crate) objects: Vec<Placed>,
-    /// Every program.
-    pub(crate) programs: Vec<ProgramEntry>,
-    /// Links and targets of data that a program searches for relative to itself.
-    pub(crate) data: Vec<(PathBuf, PathBuf)>,
-}
-
-/// Directories that a program searches for relative to itself and without which it does not start:
-/// its package and the directory's name. They are linked and not copied, because files opened at
+/// A directory that a program searches for relative to itself and without which it does not start:
+/// its package and the directory's name. It is linked and not copied, because files opened at
 /// run time are not part of a closure.
-const DATA: [(&str, &str); 1] = [("emacs-nox", "native-lisp")];
+const DATA: (&str, &str) = ("emacs-nox", "native-lisp");
 
-impl Layout {
-    /// Gives every object of `graph` its place below `store`.
-    ///
-    /// # Errors
-    /// Returns an error if two files would get the same place.
-    pub(crate) fn plan(
-        store: &Path,
-        graph: &Graph,
-        programs: &[Program],
-        owners: &BTreeMap<PathBuf, Package>,
-        rpath: bool,
-    ) -> Result<Self> {
-        let of_system =
-            |original: &PathBuf| rpath && owners[original].name == owners[&graph.loader].name;
-        let mut places: HashMap<&Path, PathBuf> = HashMap::new();
-        for (original, source) in &graph.sources {
-            let place = match of_system(original) {
-                true => original.clone(),
-                false => place(store, original, source, &owners[original]),
-            };
-            if let Some((other, _)) = places.iter().find(|(_, taken)| **taken == place) {
-                let (other, own) = (other.display(), original.display());
-                bail!("{other} and {own} both want {}", place.display());
-            }
-            places.insert(original, place);
+/// Gives every object its place below `store`. `loader` is one of them, and `owners` has the package of each.
+///
+/// # Errors
+/// Returns an error if two files would get the same place.
+pub(crate) fn plan(
+    store: &Path,
+    (loader, sources): &(PathBuf, Sources),
+    programs: &[Program],
+    owners: &BTreeMap<PathBuf, Package>,
+    rpath: bool,
+) -> Result<Manifest> {
+    let of_system = |original: &PathBuf| rpath && owners[original].name == owners[loader].name;
+    let mut places: BTreeMap<&PathBuf, PathBuf> = BTreeMap::new();
+    for (original, source) in sources {
+        let place = match of_system(original) {
+            true => original.clone(),
+            false => place(&store.join(owners[original].directory()), original, source),
+        };
+        if let Some((other, _)) = places.iter().find(|(_, taken)| **taken == place) {
+            let (other, own) = (other.display(), original.display());
+            bail!("{other} and {own} both want {}", place.display());
         }
-        let loader = places.get(graph.loader.as_path()).context("no loader in the closure")?;
-        let mut objects = Vec::new();
-        for (original, source) in &graph.sources {
-            if of_system(original) {
-                continue;
-            }
-            let mut placed = placed(original, source, &owners[original], &places, loader);
-            if rpath {
-                placed.run_path.retain(|dir| dir.starts_with(store));
-                placed.interpreter = None;
-            }
-            // Needed strings that differ from the name of the file.
-            let needs = graph.sources.values().flat_map(|source| &source.needs);
-            let of_it =
-                needs.filter(|(needed, file)| file == original && !placed.path.ends_with(needed));
-            placed.links = of_it.map(|(needed, _)| needed.clone()).collect();
-            objects.push(placed);
-        }
-        objects.sort_by(|a, b| a.path.cmp(&b.path));
-        let programs = programs.iter().map(|program| ProgramEntry {
-            name: program.name.clone(),
-            path: places[program.path.as_path()].clone(),
-            original: program.path.clone(),
-        });
-        Ok(Layout {
-            store: store.to_owned(),
-            loader: loader.clone(),
-            rpath,
-            programs: programs.collect(),
-            data: data(store, &objects)?,
-            objects,
-        })
+        places.insert(original, place);
     }
-
-    /// Returns true for a file that stays where it is.
-    pub(crate) fn is_of_system(&self, path: &Path) -> bool {
-        self.rpath && !path.starts_with(&self.store)
+    let mut manifest =
+        Manifest::new(store, places.get(loader).context("no loader in the closure")?, rpath);
+    manifest.programs.extend(programs.iter().map(|(name, original)| ProgramEntry {
+        name: name.clone(),
+        path: places[original].clone(),
+        original: original.clone(),
+    }));
+    for original in sources.keys().filter(|original| !of_system(original)) {
+        let mut object = object(&manifest, original, sources, &places);
+        object.package = owners[original].directory();
+        manifest.objects.push(object);
     }
-
-    /// Returns the place of `original`'s copy.
-    pub(crate) fn object(&self, path: &Path) -> Option<&Placed> {
-        let index = self.objects.binary_search_by(|placed| placed.path.as_path().cmp(path));
-        index.ok().map(|index| &self.objects[index])
-    }
+    manifest.objects.sort_by(|a, b| a.path.cmp(&b.path));
+    manifest.data = data(store, owners)?;
+    Ok(manifest)
 }
 
-fn place(store: &Path, original: &Path, source: &Source, package: &Package) -> PathBuf {
+/// Returns the place of an object in the directory of its package.
+fn place(directory: &Path, original: &Path, source: &Source) -> PathBuf {
     let base = original.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let directory = store.join(package.directory());
     match (source.kind, &source.dynamic.soname) {
         (Kind::Program, _) => directory.join("bin").join(base),
         (_, Some(soname)) if !soname.contains('/') => directory.join("lib").join(soname),
@@ -149,49 +66,50 @@ fn place(store: &Path, original: &Path, source: &Source, package: &Package) -> P
     }
 }
 
-/// Returns the links of [`DATA`], each in its place below `/usr`.
-fn data(store: &Path, objects: &[Placed]) -> Result<Vec<(PathBuf, PathBuf)>> {
-    let mut links = Vec::new();
-    for program in objects.iter().filter(|placed| placed.kind == Kind::Program) {
-        let package = &program.package;
-        for (_, name) in DATA.iter().filter(|(of, _)| *of == package.name) {
-            for target in dpkg::files_of(&package.name)? {
-                if let Ok(rest) = target.strip_prefix("/usr")
-                    && target.ends_with(name)
-                {
-                    links.push((store.join(package.directory()).join(rest), target));
-                }
-            }
-        }
-    }
-    Ok(links)
+/// Returns the links of [`DATA`], each in its place below `/usr`, and their targets.
+fn data(store: &Path, owners: &BTreeMap<PathBuf, Package>) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let (name, folder) = DATA;
+    let Some(package) = owners.values().find(|package| package.name == name) else {
+        return Ok(Vec::new());
+    };
+    let targets = dpkg::files_of(name)?.into_iter().filter(|target| target.ends_with(folder));
+    let link = |target: PathBuf| {
+        let place = target.strip_prefix("/usr").ok()?;
+        Some((store.join(package.directory()).join(place), target))
+    };
+    Ok(targets.filter_map(link).collect())
 }
 
-fn placed(
-    original: &Path,
-    source: &Source,
-    package: &Package,
-    places: &HashMap<&Path, PathBuf>,
-    loader: &Path,
-) -> Placed {
-    let path = places[original].clone();
-    let needs: Vec<(String, PathBuf)> = source
-        .needs
-        .iter()
-        .map(|(needed, file)| (needed.clone(), places[file.as_path()].clone()))
-        .collect();
+/// Plans an object without its package.
+fn object(
+    manifest: &Manifest,
+    original: &PathBuf,
+    sources: &Sources,
+    places: &BTreeMap<&PathBuf, PathBuf>,
+) -> Object {
+    let (source, path) = (&sources[original], places[original].clone());
+    let needs = source.needs.iter().map(|(needed, file)| (needed.clone(), places[file].clone()));
+    let needs: Vec<(String, PathBuf)> = needs.collect();
     let fixed =
         source.kind == Kind::Loader || source.dynamic.soname.as_deref() == Some("libc.so.6");
-    let run_path = if fixed { Vec::new() } else { run_path(&path, &needs) };
+    let mut run_path = if fixed { Vec::new() } else { run_path(&path, &needs) };
     let is_program = source.kind == Kind::Program;
     let had_run_path = source.dynamic.rpath.is_some() || source.dynamic.runpath.is_some();
-    Placed {
-        original: original.to_owned(),
+    let untouched = fixed || (run_path.is_empty() && !had_run_path && !is_program);
+    if manifest.rpath {
+        run_path.retain(|dir| dir.starts_with(&manifest.store));
+    }
+    // Needed strings that differ from the name of the file.
+    let needed = sources.values().flat_map(|source| &source.needs);
+    let links = needed.filter(|(needed, file)| file == original && !path.ends_with(needed));
+    Object {
+        original: original.clone(),
         kind: source.kind,
-        package: package.clone(),
-        links: BTreeSet::new(),
-        interpreter: is_program.then(|| loader.to_owned()),
-        untouched: fixed || (run_path.is_empty() && !had_run_path && !is_program),
+        links: links.map(|(needed, _)| needed.clone()).collect::<BTreeSet<_>>(),
+        interpreter: (is_program && !manifest.rpath).then(|| manifest.loader.clone()),
+        package: String::new(),
+        made: String::new(),
+        untouched,
         path,
         needs,
         run_path,

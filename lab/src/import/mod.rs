@@ -19,9 +19,7 @@ use crate::dpkg;
 use crate::patchelf::Patchelf;
 use crate::programs::{self, Program};
 use crate::words::naming;
-use graph::Graph;
-use layout::{Layout, Placed};
-use manifest::Manifest;
+use manifest::{Manifest, Object};
 
 /// Imports the programs `words` (see [`programs::find`]; all eight if empty) into the store at `store`, and
 /// writes its manifest.
@@ -42,15 +40,15 @@ pub(crate) fn run(store: &Path, words: &[String], rpath: bool) -> Result<()> {
     }
     let programs = wanted(before.as_ref(), words)?;
     eprintln!("lab: {} programs", programs.len());
-    let graph = Graph::build(&programs)?;
-    let owners = dpkg::owners(graph.sources.keys())?;
-    let layout = Layout::plan(&store, &graph, &programs, &owners, rpath)?;
-    let written = write::all(&layout, &patchelf, before.as_ref())?;
-    eprintln!("lab: {} objects, {} written", layout.objects.len(), written.len());
+    let graph = graph::build(&programs)?;
+    let owners = dpkg::owners(graph.1.keys())?;
+    let manifest = layout::plan(&store, &graph, &programs, &owners, rpath)?;
+    let written = write::all(&manifest, &patchelf, before.as_ref())?;
+    eprintln!("lab: {} objects, {} written", manifest.objects.len(), written.len());
     let results: Vec<Vec<String>> =
-        written.par_iter().map(|placed| verify::object(&layout, placed)).collect();
+        written.par_iter().map(|object| verify::object(&manifest, object)).collect();
     conclude(&store, written.into_iter().zip(results).collect())?;
-    Manifest::write(layout, &patchelf.version)
+    manifest.write(&patchelf.version)
 }
 
 /// Returns the programs of the store: those that it has and that are still on this machine, and the
@@ -63,23 +61,23 @@ fn wanted(before: Option<&Manifest>, words: &[String]) -> Result<Vec<Program>> {
     };
     for program in before.iter().flat_map(|manifest| &manifest.programs) {
         if program.original.exists() {
-            programs.push(Program { name: program.name.clone(), path: program.original.clone() });
+            programs.push((program.name.clone(), program.original.clone()));
         }
     }
-    programs.sort_by(|a, b| (&a.name, &a.path).cmp(&(&b.name, &b.path)));
+    programs.sort();
     programs.dedup();
     Ok(programs)
 }
 
 /// Prints the result of the verification. An object that failed is removed, so that no later import
 /// keeps it.
-fn conclude(store: &Path, results: Vec<(&Placed, Vec<String>)>) -> Result<()> {
+fn conclude(store: &Path, results: Vec<(&Object, Vec<String>)>) -> Result<()> {
     let failed: Vec<_> = results.iter().filter(|(_, failures)| !failures.is_empty()).collect();
-    for (placed, failures) in &failed {
+    for (object, failures) in &failed {
         for failure in failures {
             eprintln!("lab: {failure}");
         }
-        std::fs::remove_file(&placed.path).with_context(naming(&placed.path))?;
+        std::fs::remove_file(&object.path).with_context(naming(&object.path))?;
     }
     if !failed.is_empty() {
         bail!("{} objects of {} failed and were removed", failed.len(), store.display());
