@@ -11,14 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Error, Result};
-use rustix::fs::{Mode, OFlags, open};
-use rustix::io::Errno;
-use rustix::mount::{
-    MountFlags, MountPropagationFlags, mount_bind, mount_bind_recursive, mount_change,
-    mount_remount,
-};
-use rustix::process::{getegid, geteuid};
-use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space, unshare_unsafe};
+use nix::errno::Errno;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::unistd::{chdir, getegid, geteuid};
+
 /// A bind mount: a file over a file or a directory over a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Bind {
@@ -27,6 +24,9 @@ pub(crate) struct Bind {
     /// The mount point, without symbolic links.
     pub(crate) to: PathBuf,
 }
+
+/// An argument of mount(2) that is not used.
+const NONE: Option<&str> = None;
 
 /// A mount namespace. Clones refer to the same namespace.
 #[derive(Clone, Debug)]
@@ -50,11 +50,11 @@ pub(crate) fn prepare() -> Result<()> {
     // trial may still be exiting.
     let alone = (0..50).any(|_| {
         std::thread::sleep(std::time::Duration::from_millis(1));
-        unshare(UnshareFlags::NEWUSER).is_ok()
+        unshare(CloneFlags::CLONE_NEWUSER).is_ok()
     });
     if !alone {
         // Once more, for the error.
-        unshare(UnshareFlags::NEWUSER)?;
+        unshare(CloneFlags::CLONE_NEWUSER).map_err(refused)?;
     }
     let map = |file: &str, text: String| std::fs::write(format!("/proc/self/{file}"), text);
     // Without this the kernel allows only root to write a map of groups (user_namespaces(7)).
@@ -76,11 +76,9 @@ impl MountNamespace {
             stand_apart()?;
             mount_all(binds)?;
             // `/proc/self` has the namespace of the main thread, which has not entered the new one.
-            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-            let namespace =
-                open("/proc/thread-self/ns/mnt", flags, Mode::empty()).map_err(refused)?;
+            let namespace = File::open("/proc/thread-self/ns/mnt").map_err(refused)?;
             let dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-            Ok(Self { namespace: Arc::new(namespace.into()), dir })
+            Ok(Self { namespace: Arc::new(namespace), dir })
         })
     }
 
@@ -98,11 +96,12 @@ impl MountNamespace {
     /// # Errors
     /// Returns an error if the namespace cannot be entered.
     pub(crate) fn set_read_only(&self, places: &[PathBuf], read_only: bool) -> Result<()> {
-        let flags = if read_only { MountFlags::RDONLY } else { MountFlags::empty() };
+        let flags = if read_only { MsFlags::MS_RDONLY } else { MsFlags::empty() };
+        // With `MS_BIND` only this mount changes and not its file system (mount(2)).
+        let flags = flags | MsFlags::MS_BIND | MsFlags::MS_REMOUNT;
         self.run(|| {
             for place in places {
-                // With `MS_BIND` only this mount changes and not its file system (mount(2)).
-                let _ = mount_remount(place, MountFlags::BIND | flags, "");
+                let _ = mount(NONE, place, NONE, flags, NONE);
             }
         })
     }
@@ -115,7 +114,7 @@ impl MountNamespace {
     pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         in_thread(|| {
             // setns(2) fails with `EINVAL` for a thread that shares its root and current directory.
-            unshare(UnshareFlags::FS)?;
+            unshare(CloneFlags::CLONE_FS).map_err(refused)?;
             self.enter()?;
             Ok(work())
         })
@@ -128,11 +127,9 @@ impl MountNamespace {
     /// Returns an error if the thread shares its current directory with others, which every thread
     /// outside of [`Self::run`] does.
     pub(crate) fn enter(&self) -> Result<()> {
-        use std::os::fd::AsFd;
-        move_into_link_name_space(self.namespace.as_fd(), Some(LinkNameSpaceType::Mount))
-            .map_err(refused)?;
+        setns(&self.namespace, CloneFlags::CLONE_NEWNS).map_err(refused)?;
         // The kernel changes the thread's directory to the root.
-        rustix::process::chdir(&self.dir).map_err(refused)
+        chdir(&self.dir).map_err(refused)
     }
 }
 
@@ -141,29 +138,18 @@ impl MountNamespace {
 /// # Errors
 /// Returns an error if no namespace can be created.
 pub(crate) fn stand_apart() -> Result<()> {
-    unshare(UnshareFlags::NEWNS)?;
+    unshare(CloneFlags::CLONE_NEWNS).map_err(refused)?;
     // Without private propagation the mounts would also appear outside.
-    let whole = MountPropagationFlags::PRIVATE | MountPropagationFlags::REC;
-    mount_change("/", whole).map_err(|errno| unmounted(Path::new("/"), errno))
-}
-
-/// Stops sharing some state between this thread and the others.
-fn unshare(flags: UnshareFlags) -> Result<()> {
-    #[allow(unsafe_code, reason = "rustix has it as unsafe for the sake of one flag")]
-    // SAFETY: only the flag for a private table of file descriptors is unsafe, and no caller uses
-    // it.
-    let done = unsafe { unshare_unsafe(flags) };
-    done.map_err(refused)
+    let whole = MsFlags::MS_PRIVATE | MsFlags::MS_REC;
+    mount(NONE, "/", NONE, whole, NONE).map_err(|errno| unmounted(Path::new("/"), errno))
 }
 
 fn mount_all(binds: &[Bind]) -> Result<()> {
     for Bind { from, to } in binds {
-        let done = match from.is_dir() {
-            // A plain bind mount would not have the file systems mounted below the directory.
-            true => mount_bind_recursive(from, to),
-            false => mount_bind(from, to),
-        };
-        done.map_err(|errno| unmounted(to, errno))?;
+        // A plain bind mount would not have the file systems mounted below the directory.
+        let below = if from.is_dir() { MsFlags::MS_REC } else { MsFlags::empty() };
+        mount(Some(from), to, NONE, MsFlags::MS_BIND | below, NONE)
+            .map_err(|errno| unmounted(to, errno))?;
     }
     Ok(())
 }
