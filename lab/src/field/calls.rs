@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::{Calls, Row, becalm, grouped, trace};
+use super::{Calls, Row, becalm, grouped, row, trace};
 use crate::becalm::fix;
 use crate::stored::{Place, program, set_libc};
 
@@ -37,33 +37,31 @@ const PROGRAMS: [(&str, [&str; 3]); 5] = [
 ];
 
 /// Counts each program without a strategy and with each strategy.
-pub(super) fn rows(tool: &Path, store: &Path, libraries: &[PathBuf]) -> Result<Vec<Row>> {
-    let tool = tool.canonicalize().with_context(|| tool.display().to_string())?;
-    let store = store.canonicalize().with_context(|| store.display().to_string())?;
+pub(super) fn rows((tool, store): &(PathBuf, PathBuf), libraries: &[PathBuf]) -> Result<Vec<Row>> {
     let stored = store.to_str().context("a store with a name in UTF-8")?;
-    let mut rows = all(&store, "as it is", Some(0), &[])?;
+    let mut rows = all(store, "as it is", Some(0), &[])?;
 
     let scratch = tempfile::tempdir()?;
     let index = scratch.path().join("index.so");
     let index = index.to_str().context("a folder for scratch files with a name in UTF-8")?;
-    becalm(&tool, &["index", "--store", stored, stored, "-o", index])?;
+    becalm(tool, &["index", "--store", stored, stored, "-o", index])?;
     let tunable = ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=4096");
-    rows.extend(all(&store, "index", None, &[("LD_AUDIT", index), tunable])?);
+    rows.extend(all(store, "index", None, &[("LD_AUDIT", index), tunable])?);
 
-    rows.extend(Place::of(&store)?.run(|| {
-        fix(&tool, "absolute", stored)?;
-        all(&store, "absolute", Some(1), &[])
+    rows.extend(Place::of(store)?.run(|| {
+        fix(tool, "absolute", stored)?;
+        all(store, "absolute", Some(1), &[])
     })?);
 
     if !libraries.is_empty() {
-        rows.extend(Place::of(&store)?.run(|| {
-            fix(&tool, "ldcache", stored)?;
-            set_libc(&store, libraries)?;
+        rows.extend(Place::of(store)?.run(|| {
+            fix(tool, "ldcache", stored)?;
+            set_libc(store, libraries)?;
             // A C library that was built for another prefix searches for its character sets there.
             let gconv = gconv();
             let environment: Vec<_> =
                 gconv.iter().map(|folder| ("GCONV_PATH", folder.as_str())).collect();
-            all(&store, "ldcache", Some(2), &environment)
+            all(store, "ldcache", Some(2), &environment)
         })?);
     }
     Ok(rows)
@@ -76,15 +74,14 @@ fn all(
     theirs: Option<usize>,
     environment: &[(&str, &str)],
 ) -> Result<Vec<Row>> {
-    let row = |(name, figures): &(&str, [&str; 3])| {
+    let of_program = |(name, figures): &(&str, [&str; 3])| {
         let path = program(store, name)?;
         let path = path.to_str().context("a path in UTF-8")?;
         let what = format!("{name} --version, {variant}");
         let calls = trace(&[path, "--version"], environment).with_context(|| what.clone())?;
-        let theirs = theirs.map_or("", |at| figures[at]).to_owned();
-        Ok(Row { what, theirs, ours: words(&calls) })
+        Ok(row(what, theirs.map_or("", |at| figures[at]), words(&calls)))
     };
-    PROGRAMS.iter().map(row).collect()
+    PROGRAMS.iter().map(of_program).collect()
 }
 
 fn words(calls: &Calls) -> String {

@@ -1,11 +1,11 @@
 //! Counts the misses that remain with directories of links: for the program alone, and for every
 //! object of its closure.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 
-use super::{Row, becalm, grouped, trace};
+use super::{Row, becalm, grouped, row, trace};
 use crate::stored::{Place, program};
 
 /// Programs with the figures of devenv's authors for a similar one: one with a wide run path, and
@@ -17,38 +17,35 @@ const PROGRAMS: [(&str, [&str; 3]); 3] = [
 ];
 
 /// Counts failed opens of `.so` files, as the blog post does.
-pub(super) fn rows(tool: &Path, store: &Path) -> Result<Vec<Row>> {
-    let tool = tool.canonicalize().with_context(|| tool.display().to_string())?;
-    let store = store.canonicalize().with_context(|| store.display().to_string())?;
+pub(super) fn rows((tool, store): &(PathBuf, PathBuf)) -> Result<Vec<Row>> {
     let stored = store.to_str().context("a store with a name in UTF-8")?;
     let mut rows = Vec::new();
     for (name, theirs) in PROGRAMS {
-        let path = program(&store, name)?;
+        let path = program(store, name)?;
         let path = path.to_str().context("a path in UTF-8")?;
         let missed = || Ok(trace(&[path, "--version"], &[])?.missed_opens);
         let farmed = |flags: &[&str], what: &str| {
             let fix = ["fix", "--with", "farm", "--no-sync", "--store", stored];
-            becalm(&tool, &[&fix, flags, &[what]].concat())?;
+            becalm(tool, &[&fix, flags, &[what]].concat())?;
             missed()
         };
         let before = missed()?;
-        let leaf = Place::of(&store)?.run(|| farmed(&["--leaf"], path))?;
-        let every = Place::of(&store)?.run(|| farmed(&["--leaf"], stored))?;
-        let graph = Place::of(&store)?.run(|| farmed(&["--closure"], path))?;
+        let leaf = Place::of(store)?.run(|| farmed(&["--leaf"], path))?;
+        let every = Place::of(store)?.run(|| farmed(&["--leaf"], stored))?;
+        let graph = Place::of(store)?.run(|| farmed(&["--closure"], path))?;
         let less = |now: usize| {
             let part = 100.0 * (before.saturating_sub(now)) as f64 / before.max(1) as f64;
             format!("{} (−{part:.0} %)", grouped(now))
         };
         let [storm, of_leaf, of_graph] = theirs;
-        let row = |what: &str, theirs: &str, ours: String| Row {
-            what: format!("{name} --version, {what}"),
-            theirs: theirs.to_owned(),
-            ours,
-        };
-        rows.push(row("as it is", storm, grouped(before)));
-        rows.push(row("a farm for the program alone", of_leaf, less(leaf)));
-        rows.push(row("a farm for each object", of_graph, less(every)));
-        rows.push(row("one farm for the whole graph", "", less(graph)));
+        let figures = [
+            ("as it is", storm, grouped(before)),
+            ("a farm for the program alone", of_leaf, less(leaf)),
+            ("a farm for each object", of_graph, less(every)),
+            ("one farm for the whole graph", "", less(graph)),
+        ];
+        let of_program = |what| format!("{name} --version, {what}");
+        rows.extend(figures.map(|(what, theirs, ours)| row(of_program(what), theirs, ours)));
     }
     Ok(rows)
 }

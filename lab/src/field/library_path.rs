@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::{Row, grouped, search_path};
+use super::{Row, grouped, row, search_path};
 use crate::child;
 use crate::elf::Dynamic;
 use crate::import::write::joined;
@@ -28,11 +28,9 @@ pub(super) fn rows(loaders: &[PathBuf]) -> Result<Vec<Row>> {
         let said = child::finish(command.arg("--list").arg(&built.program))?;
         let (dirs, tried) = searched(&said.stdout, &said.stderr);
         let theirs = if rows.is_empty() { "209 directories" } else { "" };
-        rows.push(Row {
-            what: format!("{ENTRIES} entries, one library, {}", release(loader)?),
-            theirs: theirs.to_owned(),
-            ours: format!("{} directories, {} files tried", grouped(dirs), grouped(tried)),
-        });
+        let what = format!("{ENTRIES} entries, one library, {}", release(loader)?);
+        let ours = format!("{} directories, {} files tried", grouped(dirs), grouped(tried));
+        rows.push(row(what, theirs, ours));
     }
     Ok(rows)
 }

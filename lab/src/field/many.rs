@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use becalm_host::bench::stats::Spread;
 
-use super::{Row, becalm, grouped, search_path, trace};
+use super::{Row, becalm, grouped, row, search_path, trace};
 use crate::child;
 use crate::words::naming;
 
@@ -40,20 +40,17 @@ pub(super) fn rows(tool: &Path) -> Result<Vec<Row>> {
     let pairs = times[0].iter().zip(&times[1]);
     let ratios: Vec<f64> = pairs.map(|(plain, absolute)| plain / absolute).collect();
     let what = format!("{LIBRARIES} libraries in {DIRS} directories, {DELAY_US} µs a lookup");
-    let row = |variant: &str, theirs: &str, ours: String| Row {
-        what: format!("{what}, {variant}"),
-        theirs: theirs.to_owned(),
-        ours,
-    };
     let ours = |at: usize, times: &[f64]| {
         format!("{} failed calls, {:.1} s", grouped(failed[at]), Spread::of(times).median)
     };
-    let theirs = ["344.6 s (2,048 processes, NFS)", "47.8 s"];
-    Ok(vec![
-        row("as it is", theirs[0], ours(0, &times[0])),
-        row("absolute names", theirs[1], ours(1, &times[1])),
-        row("as it is against absolute names", "7.2", format!("{:.1}", Spread::of(&ratios).median)),
-    ])
+    let ratio = format!("{:.1}", Spread::of(&ratios).median);
+    let figures = [
+        ("as it is", "344.6 s (2,048 processes, NFS)", ours(0, &times[0])),
+        ("absolute names", "47.8 s", ours(1, &times[1])),
+        ("as it is against absolute names", "7.2", ratio),
+    ];
+    let rows = figures.map(|(way, theirs, ours)| row(format!("{what}, {way}"), theirs, ours));
+    Ok(rows.into())
 }
 
 /// Returns the seconds of one start on the slow file system, including a few milliseconds for its

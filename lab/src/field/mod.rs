@@ -14,10 +14,10 @@ mod search_path;
 
 use crate::becalm::becalm;
 use crate::bench::write_text;
-use crate::words::grouped;
+use crate::words::{grouped, naming};
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
@@ -75,16 +75,26 @@ struct Row {
     ours: String,
 }
 
+fn row(what: String, theirs: &str, ours: String) -> Row {
+    Row { what, theirs: theirs.to_owned(), ours }
+}
+
+impl Common {
+    /// Returns the real paths of becalm and of the store.
+    fn places(&self) -> Result<(PathBuf, PathBuf)> {
+        let real = |path: &PathBuf| path.canonicalize().with_context(naming(path));
+        Ok((real(&self.becalm)?, real(&self.store)?))
+    }
+}
+
 /// Measures the figures, prints them as a table, and writes them if the options name a file.
 ///
 /// # Errors
 /// Returns an error if a store, a loader, becalm or strace is missing, or if mounting needs root.
 pub(crate) fn run(args: &Field) -> Result<()> {
     let (common, rows) = match args {
-        Field::Calls { common, libraries } => {
-            (common, calls::rows(&common.becalm, &common.store, libraries)?)
-        }
-        Field::Farms(common) => (common, farms::rows(&common.becalm, &common.store)?),
+        Field::Calls { common, libraries } => (common, calls::rows(&common.places()?, libraries)?),
+        Field::Farms(common) => (common, farms::rows(&common.places()?)?),
         Field::Many(common) => (common, many::rows(&common.becalm)?),
         Field::LibraryPath { common, loader } => (common, library_path::rows(loader)?),
     };
