@@ -16,7 +16,6 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use serde::Serialize;
 use serde_json::json;
 
 use self::works::{WORKS, Work};
@@ -78,17 +77,6 @@ pub(crate) struct PathsBench {
     raw: Option<PathBuf>,
 }
 
-/// The counts of one run of one variant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-struct Counts {
-    /// Calls with a path.
-    paths: u64,
-    /// The number of those that failed with ENOENT.
-    absent: u64,
-    /// Calls with an empty path, which the kernel refuses at once.
-    empty: u64,
-}
-
 /// Counts every work and prints a table.
 ///
 /// # Errors
@@ -109,8 +97,8 @@ pub(crate) fn run(args: &PathsBench) -> Result<()> {
         bench.index(&programs, true)?;
     }
     println!(
-        "{:<12} {:>7} | {:>8} {:>8} {:>8} {:>6} {:>6}",
-        "work", "entries", "merged", "storm", "answered", "empty", "ratio"
+        "{:<12} {:>7} | {:>8} {:>8} {:>8} {:>6}",
+        "work", "entries", "merged", "storm", "answered", "ratio"
     );
     let rows = WORKS.iter().map(|work| bench.row(work, args)).collect::<Result<Vec<_>>>()?;
     write_text(args.raw.as_deref(), &json!({ "paths": rows }).to_string())
@@ -261,19 +249,15 @@ impl Bench {
             counts.insert(*name, count);
         }
         let of = |name: &str| counts.get(name).copied().unwrap_or_default();
-        let (merged_count, calm) = (of("merged"), of("answered"));
-        let ratio = calm.paths as f64 / merged_count.paths.max(1) as f64;
+        let (merged, storm, answered) = (of("merged"), of("storm"), of("answered"));
+        let ratio = answered as f64 / merged.max(1) as f64;
         println!(
-            "{:<12} {entries:>7} | {:>8} {:>8} {:>8} {:>6} {ratio:>6.2}",
-            work.name,
-            merged_count.paths,
-            of("storm").paths,
-            calm.paths,
-            calm.empty
+            "{:<12} {entries:>7} | {merged:>8} {storm:>8} {answered:>8} {ratio:>6.2}",
+            work.name
         );
         let mut row = json!({ "work": work.name, "entries": entries });
         for (name, count) in &counts {
-            row[*name] = json!(count);
+            row[*name] = json!({ "paths": count });
         }
         if let Some(delay) = args.slow {
             row["slow_s"] = self.slow(work, &line, delay, &variants(true))?;
@@ -328,18 +312,13 @@ impl Bench {
         Ok(json!(calm::measure(work.name, &variants.collect::<Vec<_>>(), rounds)?))
     }
 
-    fn plain(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
-        command.env_clear().stdin(std::process::Stdio::null());
-        command.envs(plain_environment().iter().filter_map(|text| text.split_once('=')));
-        command
-    }
-
     /// Counts by strace the calls of the program and its children.
-    fn count(&self, line: &[String], variables: &Variables) -> Result<(Counts, String)> {
+    fn count(&self, line: &[String], variables: &Variables) -> Result<(u64, String)> {
         let log = self.folder.join("strace.log");
-        let mut strace = self.plain("strace");
-        strace.args(["-f", "-s", "4096", "-e", &format!("trace={CALLS}"), "-o"]).arg(&log);
+        let plain = environment(&Variables::new());
+        let mut strace = Command::new(&plain[0]);
+        strace.args(&plain[1..]).args(["strace", "-f", "-s", "4096"]);
+        strace.args(["-e", &format!("trace={CALLS}"), "-o"]).arg(&log);
         for (name, value) in variables {
             strace.args(["-E", &format!("{name}={value}")]);
         }
@@ -351,35 +330,19 @@ impl Bench {
 
 /// The words that start a program with these variables and the plain ones alone.
 fn environment(variables: &Variables) -> Vec<String> {
-    let words = ["/usr/bin/env", "-i"].map(str::to_owned).into_iter().chain(plain_environment());
-    words.chain(variables.iter().map(|(name, value)| format!("{name}={value}"))).collect()
+    const PLAIN: &str = "/usr/bin/env -i PATH=/usr/bin:/bin LC_ALL=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 \
+                         GUILE_AUTO_COMPILE=0";
+    let home = ("HOME".to_owned(), std::env::temp_dir().display().to_string());
+    let set =
+        [home].iter().chain(variables).map(|(name, value)| format!("{name}={value}")).collect();
+    [words(PLAIN), set].concat()
 }
 
-fn plain_environment() -> Vec<String> {
-    let home = std::env::temp_dir().display().to_string();
-    let text = [
-        "PATH=/usr/bin:/bin",
-        "LC_ALL=C.UTF-8",
-        "PYTHONDONTWRITEBYTECODE=1",
-        "GUILE_AUTO_COMPILE=0",
-    ];
-    text.iter().map(ToString::to_string).chain([format!("HOME={home}")]).collect()
-}
-
-/// Calls with a path in strace's lines. A call that was interrupted counts where it began.
-fn counted(text: &str) -> Counts {
-    let mut counts = Counts::default();
-    for line in text.lines() {
-        let Some((_, arguments)) = line.split_once('(') else { continue };
-        let Some((_, path)) = arguments.split_once('"') else { continue };
-        if path.starts_with('"') {
-            counts.empty += 1;
-        } else {
-            counts.paths += 1;
-            counts.absent += u64::from(line.contains(" ENOENT "));
-        }
-    }
-    counts
+/// Calls with a path in strace's lines. A call that was interrupted counts where it began. One with an empty
+/// path, which the kernel refuses at once, does not count.
+fn counted(text: &str) -> u64 {
+    let path = |line: &'_ str| Some(line.split_once('(')?.1.split_once('"')?.1.to_owned());
+    text.lines().filter_map(path).filter(|path| !path.starts_with('"')).count() as u64
 }
 
 /// The words of a line of a work.
@@ -389,10 +352,9 @@ fn words(line: &str) -> Vec<String> {
 
 /// The real path of a program.
 fn found(name: &str) -> Result<PathBuf> {
-    let in_dirs = || ["/usr/bin", "/bin"].map(|dir| Path::new(dir).join(name));
-    let candidates =
-        if name.starts_with('/') { vec![PathBuf::from(name)] } else { in_dirs().to_vec() };
-    let there = candidates.into_iter().find(|path| path.is_file());
+    // Of an absolute path the directories do not count.
+    let in_dirs = ["/usr/bin", "/bin"].map(|dir| Path::new(dir).join(name));
+    let there = in_dirs.into_iter().find(|path| path.is_file());
     let path = there.with_context(|| format!("{name}: not installed"))?;
     path.canonicalize().with_context(|| path.display().to_string())
 }
@@ -402,11 +364,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_with_a_path_count_and_empty_ones_by_themselves() {
+    fn calls_with_a_path_count_and_those_with_an_empty_one_do_not() {
         let text = "1 openat(AT_FDCWD, \"/a\", O_RDONLY) = 3\n\
                     2 stat(\"/b\", 0x1) = -1 ENOENT (No such file or directory)\n\
                     1 open(\"\", O_RDONLY) = -1 ENOENT (No such file or directory)\n\
                     1 +++ exited with 0 +++\n";
-        assert_eq!(counted(text), Counts { paths: 2, absent: 1, empty: 1 });
+        assert_eq!(counted(text), 2);
     }
 }
