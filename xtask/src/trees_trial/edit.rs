@@ -2,7 +2,6 @@
 //! source below the mount, as another node does.
 
 use std::fs::{self, File, FileTimes};
-use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, SystemTime};
@@ -11,15 +10,13 @@ use anyhow::{Context, Result};
 use fastrand::Rng;
 
 use super::tree::{self, Kind, choice, moved, size, text};
-use crate::command::succeed;
+use crate::command::output;
 use crate::user::NOBODY;
 
 /// Fewer files than this are not removed any more.
 const FEW: usize = 220;
 /// Number of files that count as edited last.
 const RECENT: usize = 12;
-/// Entries of a directory that is removed with them.
-const MOST_REMOVED: usize = 8;
 /// Name of a file or directory on its way to its own name.
 const NEW: &str = ".becalm-trial-new";
 
@@ -47,25 +44,14 @@ struct Edit<'a> {
     rng: &'a mut Rng,
 }
 
-type Change = fn(&mut Edit<'_>) -> Result<Option<String>>;
-
-/// Edits that depend on the state of the tree. Each returns a description, or `None` if the tree has nothing to
-/// which it applies.
-const CHANGES: [Change; 6] = [
-    |edit| edit.remove_directory(),
-    |edit| edit.move_directory(),
-    |edit| edit.swap_directories(),
-    |edit| edit.retarget(),
-    |edit| edit.restore_from_link(),
-    |edit| edit.file_or_directory(),
-];
-
 /// An edit by a shell: its name, its arguments and its script. The arguments are a file (`f`), or one if there
-/// are many (`F`), or that or seldom a link (`u`), a directory (`d`), any entry (`e`), and a listed path that
-/// does not exist, whose parent is made (`a`).
+/// are many (`F`), or that or seldom a link (`u`), a link (`l`), one beside the file that had its place (`k`), a
+/// directory (`d`), mostly one to give its own name back (`m`), any entry (`e`), one beside the argument before it
+/// (`s`), and a listed path that does not exist, whose parent is made (`a`). A script calls `none` if it has nothing
+/// to do.
 type Script = (&'static str, &'static str, &'static str);
 
-const SCRIPTS: [Script; 19] = [
+const SCRIPTS: [Script; 24] = [
     CREATE,
     ("mkdir", "a", r#"mkdir "$1""#),
     ("overwrite", "f", r#"other "$1" "$1""#),
@@ -95,14 +81,49 @@ const SCRIPTS: [Script; 19] = [
     ("cp -p", "ff", r#"test "$1" -ef "$2" || cp -p "$1" "$2""#),
     ("sed -i s/a/b/", "f", r#"sed -i s/a/b/ "$1""#),
     ("rename over another file", "Ff", r#"test "$1" -ef "$2" || mv -f "$1" "$2""#),
+    (
+        "remove the directory",
+        "d",
+        r#"n=$(find "$1" -mindepth 1 | wc -l)
+         test $n = 0 || test $n -le 8 -a $DICE = 0 || none; rm -r "$1""#,
+    ),
+    // A directory gets its other name, or its own again.
+    (
+        "rename",
+        "m",
+        r#"case $1 in *.moved) new=${1%.moved};; *) new=$1.moved;; esac
+         test ! -e "$new" || none; mv -T "$1" "$new""#,
+    ),
+    // By a rename, or with a moment without it.
+    (
+        "let lead elsewhere, the link and an entry beside it:",
+        "ls",
+        r#"case $1 in
+           */current) set -- "$1" v1 v2 ../versions/v1 nowhere;;
+           *) set -- "$1" nowhere "$OUTSIDE" "$LISTED" "${2##*/}";;
+         esac
+         link=$1; shift $((DICE + 1))
+         case $PART in 0) rm "$link"; NEW=$link;; esac
+         ln -s "$1" "$NEW"; test "$NEW" = "$link" || mv -T "$NEW" "$link""#,
+    ),
+    ("replace by its file the link", "k", r#"mv -f "$1.kept" "$1""#),
+    // A file becomes a directory, and an empty directory a file.
+    (
+        "replace by another kind",
+        "e",
+        r#"test ! -L "$1" || none
+         if test -f "$1"; then rm -f "$1"; mkdir "$1"; cp "$TEXT" "$1/below a file"
+         else test -z "$(ls -A "$1")" || none; rmdir "$1"; cp "$TEXT" "$1"; fi"#,
+    ),
 ];
 const CREATE: Script = ("create", "a", r#"cp "$TEXT" "$1""#);
 
-/// The beginning of scripts. `other` writes other content of the size of a file into a file, and `set_back` does so
-/// and sets its time back.
+/// The beginning of scripts. `other` writes other content of the size of a file into a file, `set_back` does so
+/// and sets its time back, and `none` ends the script.
 const WORDS: &str = r#"
 other() { tr a-z b-za <"$1" >"$TEXT"; dd if="$TEXT" of="$2" bs=1M conv=notrunc status=none; }
 set_back() { touch -r "$1" "$TEXT.time"; other "$1" "$1"; touch -r "$TEXT.time" "$1"; }
+none() { echo nothing; exit; }
 NEW=$(dirname "$1")/$NAME
 "#;
 
@@ -123,11 +144,11 @@ impl Editor {
             };
             let tree = tree::walk(&self.source)?;
             let mut edit = Edit { editor: self, root, tree, rng };
-            let done = match edit.of(Kind::File).len() < FEW && edit.rng.bool() {
+            let done = match edit.has_few_files() && edit.rng.bool() {
                 true => edit.script(CREATE),
-                false => match edit.rng.usize(..CHANGES.len() + SCRIPTS.len()) {
-                    at if at < CHANGES.len() => CHANGES[at](&mut edit),
-                    at => edit.script(SCRIPTS[at - CHANGES.len()]),
+                false => match SCRIPTS.get(edit.rng.usize(..=SCRIPTS.len())) {
+                    Some(script) => edit.script(*script),
+                    None => edit.swap_directories(),
                 },
             };
             if let Some(done) = done.with_context(|| format!("an edit {place}"))? {
@@ -142,9 +163,8 @@ impl Edit<'_> {
         self.root.join(path)
     }
 
-    fn of(&self, wanted: Kind) -> Vec<PathBuf> {
-        let kinds = self.tree.iter().filter(|(_, kind)| *kind == wanted);
-        kinds.map(|(path, _)| path.clone()).collect()
+    fn has_few_files(&self) -> bool {
+        self.tree.iter().filter(|(_, kind)| *kind == Kind::File).count() < FEW
     }
 
     fn any(&mut self, wanted: Kind) -> Option<PathBuf> {
@@ -153,13 +173,19 @@ impl Edit<'_> {
         if wanted == Kind::File && !recent.is_empty() && self.rng.u8(..3) == 0 {
             return Some(choice(&recent, self.rng).clone());
         }
-        let all = self.of(wanted);
-        let path = (!all.is_empty()).then(|| choice(&all, self.rng).clone())?;
+        let path = self.one_of(|_, _, kind| kind == wanted)?;
         if wanted == Kind::File {
             self.editor.recent.truncate(RECENT - 1);
             self.editor.recent.insert(0, path.clone());
         }
         Some(path)
+    }
+
+    /// Returns a random entry of those of the tree that are wanted.
+    fn one_of(&mut self, is_wanted: impl Fn(&Self, &Path, Kind) -> bool) -> Option<PathBuf> {
+        let all = self.tree.iter().filter(|(path, kind)| is_wanted(self, path, *kind));
+        let all: Vec<&PathBuf> = all.map(|(path, _)| path).collect();
+        (!all.is_empty()).then(|| (*choice(&all, self.rng)).clone())
     }
 
     fn kind(&self, path: &Path) -> Option<Kind> {
@@ -186,14 +212,23 @@ impl Edit<'_> {
     fn script(&mut self, (name, arguments, script): Script) -> Result<Option<String>> {
         let mut paths = Vec::new();
         for argument in arguments.chars() {
-            let has_few = self.of(Kind::File).len() < FEW;
             let path = match argument {
-                'F' | 'u' if has_few => None,
+                'F' | 'u' if self.has_few_files() => None,
                 'u' if self.rng.u8(..8) == 0 => self.any(Kind::Link),
                 'f' | 'F' | 'u' => self.any(Kind::File),
                 'd' => self.any(Kind::Directory),
+                'm' => self.moved().or_else(|| self.any(Kind::Directory)),
+                'l' => self.any(Kind::Link),
+                'k' => self.one_of(|it, path, kind| {
+                    kind == Kind::Link
+                        && it.kind(&tree::with_ending(path, "kept")) == Some(Kind::File)
+                }),
+                's' => {
+                    let beside = paths.last().and_then(|it: &PathBuf| it.parent());
+                    self.one_of(|_, path, _| path.parent() == beside)
+                }
                 'a' => self.absent(),
-                _ => Some(choice(&self.tree, self.rng).0.clone()),
+                _ => self.one_of(|_, _, _| true),
             };
             let Some(path) = path else { return Ok(None) };
             if argument == 'a' {
@@ -215,44 +250,22 @@ impl Edit<'_> {
         shell.env("OWNER", choice(&[0, NOBODY], self.rng).to_string());
         shell.env("TIME", format!("{}.{:09}", time.0, time.1));
         shell.env("PART", (self.rng.u8(..2) * self.rng.u8(..100)).to_string());
-        succeed(&mut shell)?;
+        shell.env("DICE", self.rng.u8(..4).to_string()).env("OUTSIDE", &self.editor.outside);
+        shell.env("LISTED", self.editor.mount.join(choice(&self.editor.listed, self.rng)));
+        if !output(&mut shell)?.stdout.is_empty() {
+            return Ok(None);
+        }
         let paths: Vec<String> = paths.iter().map(|path| shown(path)).collect();
         Ok(Some(format!("{name} {}", paths.join(" and "))))
     }
 
-    fn remove_directory(&mut self) -> Result<Option<String>> {
-        let Some(path) = self.any(Kind::Directory) else { return Ok(None) };
-        let count = self.tree.iter().filter(|(one, _)| one.starts_with(&path)).count() - 1;
-        match count {
-            0 => fs::remove_dir(self.at(&path)).context(shown(&path))?,
-            1..=MOST_REMOVED if self.rng.u8(..4) == 0 => {
-                fs::remove_dir_all(self.at(&path)).context(shown(&path))?;
-            }
-            _ => return Ok(None),
-        }
-        Ok(Some(format!("rmdir {} with {count} entries", shown(&path))))
-    }
-
-    /// Gives a directory its other name, or its own again.
-    fn move_directory(&mut self) -> Result<Option<String>> {
-        let directories = self.of(Kind::Directory);
-        let are_moved = directories.iter().filter_map(|path| {
-            let name = path.file_name()?.to_str()?.strip_suffix(".moved")?;
-            Some((path.clone(), path.with_file_name(name)))
-        });
-        let back: Vec<_> = are_moved.filter(|(_, own)| self.kind(own).is_none()).collect();
-        let (from, to) = match self.any(Kind::Directory) {
-            _ if !back.is_empty() && self.rng.u8(..4) != 0 => choice(&back, self.rng).clone(),
-            Some(path) if path.extension().is_none_or(|it| it != "moved") => {
-                (path.clone(), moved(&path))
-            }
-            _ => return Ok(None),
+    /// Returns, mostly, a directory with its other name whose own is free.
+    fn moved(&mut self) -> Option<PathBuf> {
+        let is_moved = |it: &Self, path: &Path, kind| {
+            let own = path.to_str().and_then(|name| name.strip_suffix(".moved"));
+            kind == Kind::Directory && own.is_some_and(|own| it.kind(Path::new(own)).is_none())
         };
-        if self.kind(&to).is_some() {
-            return Ok(None);
-        }
-        fs::rename(self.at(&from), self.at(&to)).context(shown(&from))?;
-        Ok(Some(format!("rename {} to {}", shown(&from), shown(&to))))
+        (self.rng.u8(..4) != 0).then(|| self.one_of(is_moved)).flatten()
     }
 
     fn swap_directories(&mut self) -> Result<Option<String>> {
@@ -277,66 +290,6 @@ impl Edit<'_> {
         }
         Ok(Some(done))
     }
-
-    /// Lets a link lead elsewhere, by a rename or with a moment without it.
-    fn retarget(&mut self) -> Result<Option<String>> {
-        let Some(path) = self.any(Kind::Link) else { return Ok(None) };
-        let target = match self.rng.u8(..5) {
-            _ if path.ends_with("current") => {
-                PathBuf::from(*choice(&["v1", "v2", "../versions/v1", "nowhere"], self.rng))
-            }
-            0 => PathBuf::from("nowhere"),
-            1 => self.editor.outside.clone(),
-            2 => self.editor.mount.join(choice(&self.editor.listed, self.rng)),
-            _ => {
-                let siblings: Vec<_> =
-                    self.tree.iter().filter(|(one, _)| one.parent() == path.parent()).collect();
-                PathBuf::from(choice(&siblings, self.rng).0.file_name().unwrap_or_default())
-            }
-        };
-        let new = path.with_file_name(NEW);
-        let (made, is_renamed) = if self.rng.bool() { (&new, true) } else { (&path, false) };
-        if !is_renamed {
-            fs::remove_file(self.at(&path)).context(shown(&path))?;
-        }
-        symlink(&target, self.at(made)).context(shown(&path))?;
-        if is_renamed {
-            fs::rename(self.at(&new), self.at(&path)).context(shown(&path))?;
-        }
-        Ok(Some(format!("let {} lead to {}", shown(&path), shown(&target))))
-    }
-
-    fn restore_from_link(&mut self) -> Result<Option<String>> {
-        let links = self.of(Kind::Link);
-        let of_kept = links.iter().filter(|path| self.kind(&kept(path)) == Some(Kind::File));
-        let of_kept: Vec<&PathBuf> = of_kept.collect();
-        if of_kept.is_empty() {
-            return Ok(None);
-        }
-        let path = *choice(&of_kept, self.rng);
-        fs::rename(self.at(&kept(path)), self.at(path)).context(shown(path))?;
-        Ok(Some(format!("replace the link {} by its file", shown(path))))
-    }
-
-    /// Replaces a file by a directory, or an empty directory by a file.
-    fn file_or_directory(&mut self) -> Result<Option<String>> {
-        let (path, kind) = choice(&self.tree, self.rng).clone();
-        let count = self.tree.iter().filter(|(one, _)| one.starts_with(&path)).count() - 1;
-        match kind {
-            Kind::File => {
-                fs::remove_file(self.at(&path)).context(shown(&path))?;
-                fs::create_dir(self.at(&path)).context(shown(&path))?;
-                fs::write(self.at(&path).join("below a file"), text(100, self.rng))?;
-                Ok(Some(format!("replace the file {} by a directory", shown(&path))))
-            }
-            Kind::Directory if count == 0 => {
-                fs::remove_dir(self.at(&path)).context(shown(&path))?;
-                fs::write(self.at(&path), text(size(self.rng), self.rng)).context(shown(&path))?;
-                Ok(Some(format!("replace the directory {} by a file", shown(&path))))
-            }
-            _ => Ok(None),
-        }
-    }
 }
 
 /// Makes files that have changed within the last hour look older, all of them or half of them at random:
@@ -358,11 +311,6 @@ pub(super) fn age(source: &Path, all: bool, rng: &mut Rng) -> Result<()> {
 fn set_modified(file: &File, time: SystemTime) -> Result<()> {
     let accessed = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
     Ok(file.set_times(FileTimes::new().set_modified(time).set_accessed(accessed))?)
-}
-
-/// Returns the path at which a file is kept while a link has its place.
-fn kept(path: &Path) -> PathBuf {
-    tree::with_ending(path, "kept")
 }
 
 fn shown(path: &Path) -> String {
