@@ -3,44 +3,18 @@
 //! No record shows everything that a model predicts. Each comparison first drops the parts that its
 //! record lacks; [`becalm_core::record::ld_debug`] lists them.
 
-use std::fmt;
-
 use becalm_core::probe::{Attempt, Call, Outcome, Probe, SearchSource};
 use becalm_core::record::compare::is_loader_cache_file;
 use bstr::{BStr, ByteSlice};
 
-/// The first difference between prediction and observation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// The index in the two sequences, after the parts that the record lacks were dropped.
-    pub index: usize,
-    /// The predicted step. `None` at the end of the prediction.
-    pub predicted: Option<String>,
-    /// The observed step. `None` at the end of the observation.
-    pub observed: Option<String>,
-    /// The last equal steps, oldest first.
-    pub before: Vec<String>,
-}
-
-/// The number of equal steps in a [`Difference`].
+/// The number of equal steps that a difference shows, the last ones.
 const CONTEXT: usize = 3;
-
-impl fmt::Display for Difference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "first difference at step {}", self.index)?;
-        for step in &self.before {
-            writeln!(f, "    both       {step}")?;
-        }
-        writeln!(f, "    predicted  {}", self.predicted.as_deref().unwrap_or("(nothing more)"))?;
-        write!(f, "    observed   {}", self.observed.as_deref().unwrap_or("(nothing more)"))
-    }
-}
 
 /// Compares predicted probes with those of an `LD_DEBUG` record: only opens, by requester, needed
 /// string, path and success. The requester is compared if the record has one. The source is not
 /// compared.
 #[must_use]
-pub fn with_ld_debug(predicted: &[Probe], observed: &[Probe]) -> Option<Difference> {
+pub fn with_ld_debug(predicted: &[Probe], observed: &[Probe]) -> Option<String> {
     let of_search = |probe: &&Probe| probe.call == Call::Open && !is_loader_cache_file(probe);
     let predicted: Vec<&Probe> = predicted.iter().filter(of_search).collect();
     let observed: Vec<&Probe> = observed.iter().filter(of_search).collect();
@@ -58,7 +32,7 @@ pub fn with_ld_debug(predicted: &[Probe], observed: &[Probe]) -> Option<Differen
 /// Compares predicted probes with observed attempts: every open and stat, by call, path and errno.
 /// `observed` is the result of [`becalm_core::record::compare::candidates`].
 #[must_use]
-pub fn with_strace(predicted: &[Probe], observed: &[Attempt]) -> Option<Difference> {
+pub fn with_strace(predicted: &[Probe], observed: &[Attempt]) -> Option<String> {
     let show = |o: &Attempt| line(o.call, o.path.as_bstr(), o.outcome);
     first_difference(predicted, observed, is_call, describe, show)
 }
@@ -69,26 +43,27 @@ pub(crate) fn is_call(probe: &Probe, seen: &Attempt) -> bool {
     probe.call == seen.call && probe.path == seen.path && outcome == seen.outcome
 }
 
+/// Describes the first difference. The index is the one after the parts that the record lacks were dropped.
 fn first_difference<P, O>(
     predicted: &[P],
     observed: &[O],
     same: impl Fn(&P, &O) -> bool,
     show_predicted: impl Fn(&P) -> String,
     show_observed: impl Fn(&O) -> String,
-) -> Option<Difference> {
+) -> Option<String> {
     let agreed = predicted.iter().zip(observed).take_while(|(p, o)| same(p, o)).count();
     if agreed == predicted.len() && agreed == observed.len() {
         return None;
     }
-    Some(Difference {
-        index: agreed,
-        predicted: predicted.get(agreed).map(&show_predicted),
-        observed: observed.get(agreed).map(&show_observed),
-        before: predicted[agreed.saturating_sub(CONTEXT)..agreed]
-            .iter()
-            .map(&show_predicted)
-            .collect(),
-    })
+    let before = predicted[agreed.saturating_sub(CONTEXT)..agreed].iter();
+    let before: String =
+        before.map(|it| format!("    both       {}\n", show_predicted(it))).collect();
+    let or_none = |step: Option<String>| step.unwrap_or_else(|| "(nothing more)".to_owned());
+    let predicted = or_none(predicted.get(agreed).map(&show_predicted));
+    let observed = or_none(observed.get(agreed).map(&show_observed));
+    Some(format!(
+        "first difference at step {agreed}\n{before}    predicted  {predicted}\n    observed   {observed}"
+    ))
 }
 
 fn describe(probe: &Probe) -> String {
