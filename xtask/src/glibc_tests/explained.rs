@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
 
-use crate::loader_tests::outcome::Results;
+use crate::loader_tests::outcome::{Results, differences};
 
 /// Lines of VERSION, TEST and a reason, separated by blanks; `*` for every release; `#` begins a
 /// comment.
@@ -40,9 +40,8 @@ pub(super) struct Differing {
 impl Differing {
     /// Adds one run's results: without a module, with one that does nothing, with becalm's.
     pub(super) fn add(&mut self, plain: &Results, idle: &Results, audited: &Results) {
-        let of_idle: BTreeSet<_> = idle.differences(audited).into_iter().collect();
-        let all: BTreeSet<_> = plain.differences(audited).into_iter().collect();
-        self.ours_alone.extend(all.intersection(&of_idle).cloned());
+        let all = differences(plain, audited);
+        self.ours_alone.extend(&all & &differences(idle, audited));
         self.all.extend(all);
     }
 

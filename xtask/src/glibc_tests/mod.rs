@@ -23,8 +23,8 @@ use self::wrapper::Added;
 use crate::audit_trial::make;
 use crate::command::succeed;
 use crate::glibc_sources::GlibcSources;
-use crate::loader_tests::outcome::Results;
-use crate::loader_tests::tree::{Kind, Run, Tree};
+use crate::loader_tests::outcome::{Results, count};
+use crate::loader_tests::tree::{Kind, Tree};
 
 /// Prefixes of the names of the tests.
 const TESTS: &str = "\
@@ -81,7 +81,7 @@ fn differing(tree: &Tree, version: &str, folder: &Path) -> Result<Differing> {
     let test = |label: &str, added: Added<'_>| -> Result<Results> {
         let file = folder.join(format!("wrapper-{label}"));
         let variables = [wrapper::write(&file, &tree.source.join("elf"), added)?];
-        tree.test(&Run { starts: TESTS, variables: &variables, label })
+        tree.test(TESTS, &variables, label)
     };
     let empty = folder.join("empty");
     fs::create_dir_all(&empty)?;
@@ -104,9 +104,9 @@ fn differing(tree: &Tree, version: &str, folder: &Path) -> Result<Differing> {
                  becalm's, which answered {answers} searches",
             version,
             plain.len(),
-            plain.count("PASS"),
-            idle.count("PASS"),
-            audited.count("PASS")
+            count(&plain, "PASS"),
+            count(&idle, "PASS"),
+            count(&audited, "PASS")
         );
         ensure!(answers > 0, "the module answered no search");
         found.add(&plain, &idle, &audited);

@@ -11,8 +11,8 @@ pub(crate) mod tree;
 use anyhow::Result;
 use clap::Args;
 
-use self::outcome::{Compared, Results};
-use self::tree::{Kind, Run, Tree};
+use self::outcome::{Compared, count, differences, failed};
+use self::tree::{Kind, Tree};
 use crate::glibc_sources::GlibcSources;
 
 /// Prefixes of the names of the tests. `list-tunables` is the makefile's name for
@@ -42,7 +42,7 @@ pub struct Options {
 /// Returns an error if a tree cannot be built or no test was run.
 pub fn run(options: &Options) -> Result<bool> {
     let folder = options.sources.folder()?;
-    let mut all = Vec::new();
+    let mut all: Vec<Compared> = Vec::new();
     let mut passed = true;
     for source in options.sources.trees() {
         let (release, dir) = source?;
@@ -53,21 +53,18 @@ pub fn run(options: &Options) -> Result<bool> {
             tree.build()?;
             Ok(tree)
         };
-        let test = |tree: &Tree, starts: &str, label: &str| -> Result<Results> {
-            tree.test(&Run { starts, variables: &[], label })
-        };
         let patched = built(Kind::Patched)?;
-        let own = test(&patched, OWN, "own")?;
-        eprintln!("{version}: {} of {} tests of the patches pass", own.count("PASS"), own.len());
-        passed &= own.failed().is_empty();
+        let own = patched.test(OWN, &[], "own")?;
+        eprintln!("{version}: {} of {} tests of the patches pass", count(&own, "PASS"), own.len());
+        passed &= failed(&own).is_empty();
         if !options.own {
-            let plain = test(&built(Kind::Plain)?, TESTS, "tests")?;
-            all.push(Compared::new(version, plain, test(&patched, TESTS, "tests")?));
+            let plain = built(Kind::Plain)?.test(TESTS, &[], "tests")?;
+            all.push((version, [plain, patched.test(TESTS, &[], "tests")?]));
         }
     }
     if options.own {
         return Ok(passed);
     }
     print!("{}", outcome::table(&all));
-    Ok(passed && all.iter().all(|compared| compared.different.is_empty()))
+    Ok(passed && all.iter().all(|(_, [one, other])| differences(one, other).is_empty()))
 }

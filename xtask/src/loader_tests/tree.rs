@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use loader_patches::Release;
 
-use super::outcome::Results;
+use super::outcome::{NONE, Results, failed, read};
 use crate::command::{output, succeed};
 
 /// Makefile rule that prints the names of all tests, and those of tests with a rule of their own as
@@ -44,16 +44,6 @@ pub(crate) struct Tree {
     pub(crate) source: PathBuf,
     pub(crate) objects: PathBuf,
     kind: Kind,
-}
-
-/// A run of tests.
-pub(crate) struct Run<'a> {
-    /// Prefixes of the tests' names, with blanks between them.
-    pub(crate) starts: &'a str,
-    /// Variables of the makefile, each as NAME=VALUE.
-    pub(crate) variables: &'a [String],
-    /// Name of its logs.
-    pub(crate) label: &'a str,
 }
 
 impl Tree {
@@ -122,25 +112,26 @@ impl Tree {
         self.logged(&mut make, "testroot.log")
     }
 
-    /// Runs the tests again and reads the result of each.
-    pub(crate) fn test(&self, run: &Run<'_>) -> Result<Results> {
+    /// Runs tests again and reads the result of each: `starts` has prefixes of their names, with blanks between
+    /// them, and `variables` those of the makefile, each as NAME=VALUE. The logs are named by the label.
+    pub(crate) fn test(&self, starts: &str, variables: &[String], label: &str) -> Result<Results> {
         let elf = self.objects.join("elf");
-        let names = self.names(run.starts)?;
+        let names = self.names(starts)?;
         ensure!(!names.is_empty(), "{}: has none of the tests", self.source.display());
         self.make_modules(&names)?;
-        let done = self.run_tests(&names, run, "");
-        let results = Results::read(&elf, &names);
-        if results.is_empty() {
+        let done = self.run_tests(&names, variables, label);
+        let results = read(&elf, &names);
+        if results.values().all(|word| word == NONE) {
             done?;
         }
         // Some tests need files that another test's rule makes. `make check` makes all of them
         // before it runs any test.
-        let failed = results.failed();
+        let failed = failed(&results);
         if failed.is_empty() {
             return Ok(results);
         }
-        let _ = self.run_tests(&failed, run, "-again");
-        Ok(Results::read(&elf, &names))
+        let _ = self.run_tests(&failed, variables, &format!("{label}-again"));
+        Ok(read(&elf, &names))
     }
 
     /// Makes the modules that the tests' scripts copy into the installed root. `make check` makes
@@ -159,7 +150,7 @@ impl Tree {
 
     /// Runs tests, whatever their earlier results. A test that cannot be built fails the run and
     /// has no result.
-    fn run_tests(&self, names: &[String], run: &Run<'_>, again: &str) -> Result<()> {
+    fn run_tests(&self, names: &[String], variables: &[String], label: &str) -> Result<()> {
         let elf = self.objects.join("elf");
         for name in names {
             for end in ["out", "test-result"] {
@@ -168,9 +159,9 @@ impl Tree {
             }
         }
         let mut make = self.make_in_elf();
-        make.args(["--keep-going", &jobs()]).args(run.variables);
+        make.args(["--keep-going", &jobs()]).args(variables);
         make.args(names.iter().map(|name| elf.join(format!("{name}.out"))));
-        self.logged(&mut make, &format!("{}{again}.log", run.label))
+        self.logged(&mut make, &format!("{label}.log"))
     }
 
     /// Returns the names of this release's tests that have one of the prefixes.
@@ -294,7 +285,6 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let source = base.path().join("glibc");
         fake_glibc(&source);
-        let run = Run { starts: STARTS, variables: &[], label: "tests" };
         for _ in 0..2 {
             let tree = Tree::prepare(base.path(), RELEASES[1], &source, Kind::Plain).unwrap();
             tree.build().unwrap();
@@ -305,10 +295,10 @@ mod tests {
                 ("tst-rtld-x", "no result"),
             ];
             let expected = expected.map(|(name, word)| (name.to_owned(), word.to_owned()));
-            assert_eq!(tree.test(&run).unwrap(), expected.into_iter().collect());
+            assert_eq!(tree.test(STARTS, &[], "tests").unwrap(), expected.into());
         }
         fs::remove_dir_all(base.path().join("2.41-plain/objects/elf")).unwrap();
         let tree = Tree::prepare(base.path(), RELEASES[1], &source, Kind::Plain).unwrap();
-        assert!(tree.test(&run).is_err(), "no test has a result");
+        assert!(tree.test(STARTS, &[], "tests").is_err(), "no test has a result");
     }
 }
