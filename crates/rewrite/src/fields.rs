@@ -37,8 +37,9 @@ impl Fields {
         self.os_abi = self.os_abi.filter(|abi| image.header.ident[OS_ABI] != *abi);
         self.executable_stack =
             self.executable_stack.filter(|&wanted| stack(image) != Some(wanted));
-        self.no_default_libraries &= !has_no_default_libraries(image);
-        self.debug_tag &= !has_debug_tag(image);
+        let value = |tag| image.dynamic.as_ref().and_then(|dynamic| dynamic.value(tag));
+        self.no_default_libraries &= value(DT_FLAGS_1).unwrap_or(0) & DF_1_NODEFLIB.0 == 0;
+        self.debug_tag &= value(DT_DEBUG).is_none();
         if !self.unversioned.is_empty() {
             let versioned = versioned(image, &self.unversioned)?;
             self.unversioned.retain(|name| versioned.iter().any(|(_, other)| name == other));
@@ -76,12 +77,8 @@ impl Fields {
 
     /// Returns true if a finished file has the wanted fields.
     pub(crate) fn hold(&self, after: &Image) -> bool {
-        self.os_abi.is_none_or(|abi| after.header.ident[OS_ABI] == abi)
-            && self.executable_stack.is_none_or(|wanted| stack(after) == Some(wanted))
-            && (!self.no_default_libraries || has_no_default_libraries(after))
-            && (!self.debug_tag || has_debug_tag(after))
-            && (self.unversioned.is_empty()
-                || versioned(after, &self.unversioned).is_ok_and(|left| left.is_empty()))
+        let mut left = self.clone();
+        left.settle(after).is_ok() && left == Self::default()
     }
 }
 
@@ -89,15 +86,6 @@ impl Fields {
 pub(crate) fn stack(image: &Image) -> Option<bool> {
     let segment = image.segments.iter().find(|segment| segment.kind == PT_GNU_STACK)?;
     Some(segment.flags.0 & PF_X.0 != 0)
-}
-
-fn has_no_default_libraries(image: &Image) -> bool {
-    let flags = image.dynamic.as_ref().and_then(|dynamic| dynamic.value(DT_FLAGS_1));
-    flags.is_some_and(|flags| flags & DF_1_NODEFLIB.0 != 0)
-}
-
-fn has_debug_tag(image: &Image) -> bool {
-    image.dynamic.as_ref().is_some_and(|dynamic| dynamic.value(DT_DEBUG).is_some())
 }
 
 /// Returns the file offsets of the versions of the symbols with one of the `names`, with the name.
@@ -179,7 +167,9 @@ mod tests {
                 assert_eq!(view(&step).ident.os_abi, 9);
                 let image = read_image(&step);
                 assert_eq!(stack(&image), Some(true));
-                assert!(has_no_default_libraries(&image) && has_debug_tag(&image));
+                let wanted =
+                    Fields { no_default_libraries: true, debug_tag: true, ..Fields::default() };
+                assert!(wanted.hold(&image));
                 let back = edited(&step, &[Edit::ExecutableStack(false)]);
                 assert_eq!(stack(&read_image(&back)), Some(false));
                 assert_eq!(undone(&back), original);
