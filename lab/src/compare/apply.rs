@@ -43,7 +43,7 @@ const WRITING: WriteOptions = WriteOptions {
     hard_links: HardLinks::Break,
     set_id: true,
     keep_times: false,
-    durability: becalm_host::write::Durability::Synced,
+    unsynced: false,
 };
 
 /// Wait before an index is made, longer than the resolution of a file system's clock. An index has

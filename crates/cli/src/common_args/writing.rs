@@ -1,6 +1,6 @@
 //! The arguments that control how files are written; the same for each command that changes files.
 
-use becalm_host::write::{Durability, HardLinks, WriteOptions};
+use becalm_host::write::{HardLinks, WriteOptions};
 use clap::Args;
 
 /// How files are written.
@@ -41,10 +41,7 @@ impl WritingArgs {
             hard_links: self.hardlinks,
             set_id: self.setuid,
             keep_times: self.keep_times,
-            durability: match self.no_sync {
-                true => Durability::Unsynced,
-                false => Durability::Synced,
-            },
+            unsynced: self.no_sync,
         }
     }
 }

@@ -54,7 +54,7 @@ pub(crate) use self::dir::is_leftover;
 pub use self::error::WriteError;
 pub use self::file::FileUnderEdit;
 pub use self::make::{Existing, Links, has_mode_of_made, is_on_its_way, is_unfinished};
-pub use self::options::{Durability, HardLinks, WriteOptions};
+pub use self::options::{HardLinks, WriteOptions};
 pub use crate::fingerprint::Fingerprint;
 pub use crate::reader::Reader;
 use crate::trust::Rule;
@@ -191,7 +191,7 @@ impl Writer {
     }
 
     fn waits(&self) -> bool {
-        self.options.durability == Durability::Synced
+        !self.options.unsynced
     }
 
     /// Returns true if the file must be written in place, or an error if the options forbid to

@@ -13,8 +13,10 @@ pub struct WriteOptions {
     pub set_id: bool,
     /// Preserve the times of the last read and the last change.
     pub keep_times: bool,
-    /// Protection against a power failure.
-    pub durability: Durability,
+    /// Sync nothing: a power failure may leave any state, including empty files. This is for scratch
+    /// stores and containers that are discarded after a failure. Killing the process is still
+    /// harmless. Otherwise each step is synced before the next step depends on it.
+    pub unsynced: bool,
 }
 
 /// Treatment of a file with several names.
@@ -28,15 +30,4 @@ pub enum HardLinks {
     Break,
     /// Change the file in place, under all its names.
     Keep,
-}
-
-/// Protection against a power failure.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Durability {
-    /// Each step is synced before the next step depends on it.
-    #[default]
-    Synced,
-    /// A power failure may leave any state, including empty files. This is for scratch stores and
-    /// containers that are discarded after a failure. Killing the process is still harmless.
-    Unsynced,
 }

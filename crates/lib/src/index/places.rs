@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::{Result, ensure};
-use becalm_host::write::{Durability, WriteOptions, Writer};
+use becalm_host::write::{WriteOptions, Writer};
 use rustix::fs::{StatVfsMountFlags, statvfs};
 
 use crate::index::trust::{self, Rule};
@@ -122,7 +122,7 @@ pub(crate) fn keep_newest(
 /// Returns the writer of the folders of indexes, records and copies. A power failure costs an index or a
 /// record, no more.
 pub(crate) fn cache_writer() -> Writer {
-    let options = WriteOptions { durability: Durability::Unsynced, ..WriteOptions::default() };
+    let options = WriteOptions { unsynced: true, ..WriteOptions::default() };
     Writer::under(Rule::Chosen, options)
 }
 

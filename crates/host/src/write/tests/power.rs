@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::support::{Log, Made, anew, applied, content, edit, in_place, recovered, undo};
-use crate::write::{Durability, WriteOptions, Writer};
+use crate::write::{WriteOptions, Writer};
 
 /// Returns the calls of a batch over `files` files, and the files' directory.
 fn logged(options: WriteOptions, files: usize, undoes: bool) -> (Vec<(PathBuf, Made)>, PathBuf) {
@@ -73,7 +73,7 @@ fn many_files_are_synced_together() {
     // One for the first ranges, one for the rest beyond the end, one for the ranges inside.
     assert_eq!(syncs(&logged(in_place(), 20, false).0), 3);
     assert_eq!(syncs(&logged(in_place(), 20, true).0), 2);
-    let unsynced = WriteOptions { durability: Durability::Unsynced, ..anew() };
+    let unsynced = WriteOptions { unsynced: true, ..anew() };
     assert_eq!(syncs(&logged(unsynced, 20, false).0), 0);
 }
 
