@@ -334,7 +334,7 @@ impl Forecast<'_> {
 
     /// Returns the most severe finding of a refused plan in words.
     fn why_refused(&self, findings: &[Finding]) -> String {
-        let Some(worst) = findings.iter().max_by_key(|finding| finding.what.severity()) else {
+        let Some(worst) = findings.iter().max_by_key(|finding| finding.severity) else {
             return "the program would not load the same libraries".to_owned();
         };
         let mut words = worst.what.to_string();

@@ -153,7 +153,7 @@ pub(super) fn refusals(report: &Report) -> Vec<String> {
     let files = report.files.iter().chain(&report.made);
     all.extend(files.filter_map(|file| Some(line(file.path.as_ref(), refusal(file)?))));
     let grave = report.findings.iter().filter(|finding| finding.severity >= Severity::Conflict);
-    all.extend(grave.map(|finding| line(finding.path.as_ref(), &finding.what)));
+    all.extend(grave.map(|finding| line(finding.path.as_ref(), &finding.what.to_string())));
     all
 }
 

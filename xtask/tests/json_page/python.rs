@@ -178,6 +178,7 @@ impl Module<'_> {
         let (inner, is_optional) = without_option(&field.ty);
         let kind = match serde.with.as_deref() {
             Some("lossy_list" | "lossy_list_option" | "needed_strings") => "List[str]".to_owned(),
+            Some("length") => "int".to_owned(),
             // It writes a part of the list.
             Some("first") | None => self.kind(file, inner),
             Some(_) => "str".to_owned(),

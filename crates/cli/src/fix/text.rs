@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 use std::io::{self, Write};
 
+use becalm_core::fs::Added;
 use becalm_core::strategy::row::Unit;
+use becalm_core::strategy::{Finding, Severity};
 use becalm_lib::escape::shown;
 use becalm_lib::fix::judge::Start;
-use becalm_lib::fix::report::{CreatedKind, Finding, PlannedFile, Report, Severity};
+use becalm_lib::fix::report::{PlannedFile, Report};
 use becalm_lib::words::{counted, grouped};
 use becalm_lib::writing::{Changed, Outcome};
 use bstr::BString;
@@ -41,7 +43,7 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
 fn words(finding: &Finding) -> String {
     match &finding.needed {
         Some(needed) => format!("{}: {}", shown(needed.as_ref()), finding.what),
-        None => finding.what.clone(),
+        None => finding.what.to_string(),
     }
 }
 
@@ -61,12 +63,12 @@ fn write_plan(out: &mut impl Write, look: Look, report: &Report) -> io::Result<(
     for creation in &report.creations {
         let path = shown(creation.path.as_ref());
         match &creation.kind {
-            CreatedKind::Directory => writeln!(out, "directory  {path}")?,
-            CreatedKind::Link { target } => {
+            Added::Directory => writeln!(out, "directory  {path}")?,
+            Added::Link { target } => {
                 writeln!(out, "link       {path} -> {}", shown(target.as_ref()))?;
             }
-            CreatedKind::File { length } => {
-                writeln!(out, "file       {path}, {} bytes", grouped(*length as u64))?;
+            Added::File { bytes } => {
+                writeln!(out, "file       {path}, {} bytes", grouped(bytes.len() as u64))?;
             }
         }
     }

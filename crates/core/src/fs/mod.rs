@@ -21,7 +21,7 @@ use crate::path;
 pub use mapped::{MappedFs, Mapping};
 #[cfg(any(test, feature = "mem"))]
 pub use mem::MemFs;
-pub use overlay::{Additions, Overlay};
+pub use overlay::{Added, Additions, Overlay};
 
 /// An errno of Linux. The errnos named here have the same number on all architectures of glibc.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

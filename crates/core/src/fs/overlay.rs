@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde::{Serialize, Serializer};
 
 use super::{Errno, FileId, FileKind, FileSystem, OpenedFile};
 use crate::elf::{ElfError, ObjectView};
+use crate::lossy::lossy;
 use crate::path;
 
 /// The limit on links in one walk (`MAXSYMLINKS`).
@@ -37,14 +39,28 @@ pub struct Additions {
     names: FxHashSet<BString>,
 }
 
-/// An added file.
-#[derive(Clone, Debug)]
-pub(crate) enum Added {
+/// The kind of creation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Added {
+    /// A directory.
     Directory,
-    /// A symbolic link, with its target.
-    Link(BString),
-    /// A regular file, with its bytes.
-    File(Arc<[u8]>),
+    /// A symbolic link.
+    Link {
+        /// The target of the link.
+        #[serde(serialize_with = "lossy")]
+        target: BString,
+    },
+    /// A file.
+    File {
+        /// Its length in bytes.
+        #[serde(rename = "length", serialize_with = "length")]
+        bytes: Arc<[u8]>,
+    },
+}
+
+fn length<S: Serializer>(bytes: &Arc<[u8]>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(bytes.len() as u64)
 }
 
 impl<'a> Overlay<'a> {
@@ -96,7 +112,7 @@ impl<'a> Overlay<'a> {
         // As in the kernel's walk, too many links are an error; here the base reports it.
         for followed in 0..MAX_LINKS {
             match self.added.at.get(&place) {
-                Some((_, Added::Link(target))) => {
+                Some((_, Added::Link { target })) => {
                     place = self.place(path::of_target(&place, target).as_ref())
                 }
                 Some(added) => return Ok((place, added)),
@@ -130,11 +146,11 @@ impl<'a> Overlay<'a> {
 fn opened(number: u64, added: &Added) -> Arc<OpenedFile> {
     let id = FileId { dev: ADDED, ino: number };
     let (len, head, error) = match added {
-        Added::File(bytes) => {
+        Added::File { bytes } => {
             let head = bytes[..bytes.len().min(64)].to_vec();
             (bytes.len() as u64, Ok(head), ElfError::NotElf)
         }
-        Added::Directory | Added::Link(_) => {
+        Added::Directory | Added::Link { .. } => {
             (4096, Err(Errno::ISDIR), ElfError::Unreadable(Errno::ISDIR.0))
         }
     };
@@ -154,7 +170,7 @@ impl FileSystem for Overlay<'_> {
 
     fn stat(&self, path: &BStr) -> Result<FileKind, Errno> {
         match self.find(path) {
-            Ok((_, (_, Added::File(_)))) => Ok(FileKind::File),
+            Ok((_, (_, Added::File { .. }))) => Ok(FileKind::File),
             Ok(_) => Ok(FileKind::Directory),
             Err(path) => self.base.stat(path.as_ref()),
         }
@@ -162,7 +178,7 @@ impl FileSystem for Overlay<'_> {
 
     fn read(&self, path: &BStr) -> Result<Arc<[u8]>, Errno> {
         match self.find(path) {
-            Ok((_, (_, Added::File(bytes)))) => Ok(Arc::clone(bytes)),
+            Ok((_, (_, Added::File { bytes }))) => Ok(Arc::clone(bytes)),
             Ok(_) => Err(Errno::ISDIR),
             Err(path) => self.base.read(path.as_ref()),
         }
@@ -180,7 +196,7 @@ impl FileSystem for Overlay<'_> {
         // The last component is not followed, so only the directory is resolved.
         let dir = if dir.is_empty() { self.current_dir() } else { self.place(dir.as_bstr()) };
         match self.added.at.get(&path::join(&dir, name)) {
-            Some((_, Added::Link(target))) => Ok(target.clone()),
+            Some((_, Added::Link { target })) => Ok(target.clone()),
             Some(_) => Err(Errno::INVAL),
             None => self.base.read_link(path),
         }
@@ -205,13 +221,13 @@ mod tests {
     fn additions_are_copied_to_another_overlay_and_later_ones_are_not() {
         let base = MemFs::new().dir("/lib").file("/lib/old", "old");
         let mut first = Overlay::new(&base);
-        first.add(BStr::new("/lib/new"), Added::File((*b"new").into()));
+        first.add(BStr::new("/lib/new"), Added::File { bytes: (*b"new").into() });
         let again = MemFs::new().dir("/lib");
         let mut second = Overlay { added: Arc::clone(&first.added), ..Overlay::new(&again) };
         assert_eq!(second.read(BStr::new("/lib/new")).as_deref(), Ok(b"new".as_slice()));
         assert_eq!(second.read(BStr::new("/lib/old")), Err(Errno::NOENT));
         // A later addition is not shared.
-        second.add(BStr::new("/lib/more"), Added::File((*b"more").into()));
+        second.add(BStr::new("/lib/more"), Added::File { bytes: (*b"more").into() });
         assert_eq!(first.read(BStr::new("/lib/more")), Err(Errno::NOENT));
         assert_eq!(first.read(BStr::new("/lib/old")).as_deref(), Ok(b"old".as_slice()));
     }

@@ -11,7 +11,7 @@ use super::own;
 use super::plan::{FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
 pub use super::row::LoaderAnswer;
 use super::row::{Row, Unit};
-use super::settings::Settings;
+use super::settings::{self, Settings};
 use crate::closure::Closure;
 use crate::edit::Edit;
 use crate::elf::DependencyKind;
@@ -74,7 +74,7 @@ fn answer(
     if needed.is_empty() {
         return Err(FindingKind::EmptyNeeded);
     }
-    if settings.keep.contains(needed) {
+    if settings.keep.iter().any(|pattern| settings::matches(pattern, needed)) {
         return Err(FindingKind::Kept);
     }
     let objects = &closure.load.objects;

@@ -17,13 +17,13 @@ use super::applied::{Applied, Verdict};
 pub use super::farm_place::{FARMS, list_of};
 use super::note::{openable, opened, reason_to_skip};
 use super::own::{self, OwnDir, OwnPath, Standing};
-use super::plan::{Creation, FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
+use super::plan::{Created, FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
 use super::row::{Row, Unit};
 use super::settings::Settings;
 use crate::closure::{Closure, Subject};
 use crate::edit::{Edit, RunPathKind};
 use crate::elf::ObjectView;
-use crate::fs::FileSystem;
+use crate::fs::{Added, FileSystem};
 use crate::loader::glibc::run_path::RunPath;
 use crate::loader::load::Role;
 use crate::path;
@@ -186,14 +186,14 @@ impl<'a> Site<'a> {
             let path: BString = dir[..self.root.len() + 1 + end].into();
             // A second run finds the directories of the first and plans nothing.
             if self.fs.stat(path.as_ref()).is_err() {
-                creations.push(Creation::Directory(path));
+                creations.push(Created { path, kind: Added::Directory });
             }
         }
         for (name, target) in names {
             let path: BString = [dir.as_slice(), b"/", name].concat().into();
             let target = self.target(path.as_ref(), target);
             if !self.is_there(path.as_ref(), target.as_ref()) {
-                creations.push(Creation::Link { path, target });
+                creations.push(Created { path, kind: Added::Link { target } });
             }
         }
         Plan { creations, ..Plan::default() }

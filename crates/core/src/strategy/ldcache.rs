@@ -15,13 +15,13 @@ use rustc_hash::FxHashSet;
 use super::applied::{Applied, Verdict};
 use super::note::{opened, reason_to_skip};
 use super::own::{self, OwnDir, OwnPath, Standing};
-use super::plan::{Creation, FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
+use super::plan::{Created, FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
 use super::row::{PackageFile, Row, Unit};
 use super::settings::Settings;
 use crate::closure::{Closure, Subject};
 use crate::elf::Ident;
 use crate::facts::Format;
-use crate::fs::{FileId, FileSystem};
+use crate::fs::{Added, FileId, FileSystem};
 use crate::loader::load::{LoadedObject, Role};
 use crate::path;
 use crate::search::loader_cache::write::entry_flags;
@@ -290,9 +290,9 @@ fn place(fs: &dyn FileSystem, root: &BStr, path: BString, bytes: Vec<u8>) -> Pla
     let dir: BString = [root.as_ref(), &b"/etc"[..]].concat().into();
     let mut creations = Vec::new();
     if fs.stat(dir.as_ref()).is_err() {
-        creations.push(Creation::Directory(dir));
+        creations.push(Created { path: dir, kind: Added::Directory });
     }
-    creations.push(Creation::File { path, bytes });
+    creations.push(Created { path, kind: Added::File { bytes: bytes.into() } });
     Plan { creations, ..Plan::default() }
 }
 

@@ -25,8 +25,8 @@ mod tests;
 pub mod verify;
 
 pub use names::Strategy;
-pub use plan::{Creation, FilePlan, Finding, FindingKind, Plan, PlannedAnswer, Severity};
-pub use settings::{Names, Settings};
+pub use plan::{Created, FilePlan, Finding, FindingKind, Plan, PlannedAnswer, Severity};
+pub use settings::Settings;
 pub use verify::{Checked, Verdict};
 
 use bstr::{BStr, BString};

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::{FxHashMap, FxHashSet};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use thiserror::Error;
 
 use super::farm_place::list_of;
 use crate::edit::Edit;
-use crate::fs::Errno;
+use crate::fs::{Added, Errno};
 use crate::lossy::{lossy, lossy_list, lossy_option};
 use crate::path;
 
@@ -20,8 +20,8 @@ pub struct Plan {
     /// The file plans, sorted by path, one for each file that the strategy checked. A file plan
     /// without edits changes nothing.
     pub files: Vec<FilePlan>,
-    /// The files to create. Parents come first.
-    pub creations: Vec<Creation>,
+    /// The files to create. Parents come first. An existing file that is equal stays unchanged.
+    pub creations: Vec<Created>,
     /// The parts that the plan leaves out.
     pub findings: Vec<Finding>,
 }
@@ -55,68 +55,58 @@ pub struct PlannedAnswer {
     pub hints: Vec<BString>,
 }
 
-/// A new file. An existing file that is equal stays unchanged.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Creation {
-    /// A directory, whose parent exists.
-    Directory(BString),
-    /// A symbolic link.
-    Link {
-        /// The path of the link.
-        path: BString,
-        /// The target, absolute or relative to the link's directory.
-        target: BString,
-    },
-    /// A regular file.
-    File {
-        /// The path.
-        path: BString,
-        /// The content.
-        bytes: Vec<u8>,
-    },
+/// A file or directory that a plan creates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Created {
+    /// Its path.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// The kind of creation.
+    #[serde(flatten)]
+    pub kind: Added,
 }
 
-impl Creation {
-    /// Returns the path.
-    #[must_use]
-    pub fn path(&self) -> &BStr {
-        match self {
-            Creation::Directory(path)
-            | Creation::Link { path, .. }
-            | Creation::File { path, .. } => path.as_ref(),
-        }
-    }
-}
-
-/// A part that the plan leaves out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An answer or file that a plan leaves out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The file.
+    #[serde(serialize_with = "lossy")]
     pub path: BString,
-    /// The needed string. `None` if the finding is about the whole file.
+    /// The needed string, if there is one.
+    #[serde(serialize_with = "lossy_option")]
     pub needed: Option<BString>,
-    /// The kind of the finding.
+    /// The severity.
+    pub severity: Severity,
+    /// A description of the omission and its reason.
+    #[serde(serialize_with = "text")]
     pub what: FindingKind,
+}
+
+fn text<S: Serializer>(what: &FindingKind, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(what)
 }
 
 impl Finding {
     /// Makes a finding about one needed string of a file.
     pub(super) fn of(path: &BString, needed: &BString, what: FindingKind) -> Self {
-        Self { path: path.clone(), needed: Some(needed.clone()), what }
+        Self { needed: Some(needed.clone()), ..Self::of_file(path.as_ref(), what) }
     }
 
     /// Makes a finding about a whole file.
     pub fn of_file(path: &BStr, what: FindingKind) -> Self {
-        Self { path: path.to_owned(), needed: None, what }
+        Self { path: path.to_owned(), needed: None, severity: what.severity(), what }
     }
 }
 
 /// The severity of a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// The strategy does not apply to the file, or would not change its search.
+    #[serde(rename = "passed-over")]
     Skipped,
     /// One needed string is left to the plain search.
+    #[serde(rename = "left")]
     Deferred,
     /// Two answers differ. The needed string is left to the plain search.
     Conflict,
@@ -235,7 +225,7 @@ pub enum FindingKind {
 impl FindingKind {
     /// Returns the severity.
     #[must_use]
-    pub fn severity(&self) -> Severity {
+    fn severity(&self) -> Severity {
         use FindingKind::*;
         match self {
             StaticProgram | Loader | Libc | NothingNeeded | NoRunPath | NothingToSkip
@@ -272,14 +262,15 @@ impl Plan {
                 }
             }
             for creation in part.creations {
-                match made.get(creation.path()) {
+                match made.get(&creation.path) {
                     Some(&at) if whole.creations[at] == creation => {}
                     Some(_) => {
-                        let finding = Finding::of_file(creation.path(), FindingKind::TwoPlans);
+                        let finding =
+                            Finding::of_file(creation.path.as_ref(), FindingKind::TwoPlans);
                         whole.findings.push(finding);
                     }
                     None => {
-                        made.insert(creation.path().to_owned(), whole.creations.len());
+                        made.insert(creation.path.clone(), whole.creations.len());
                         whole.creations.push(creation);
                     }
                 }
@@ -317,17 +308,17 @@ impl Plan {
         let lists: Vec<_> = listed.iter().filter_map(|farm| list_of(farm.as_ref())).collect();
         listed.extend(lists);
         self.creations.retain(|creation| {
-            let path = creation.path();
+            let path: &BStr = creation.path.as_ref();
             !listed.contains(path.as_bytes()) && !listed.contains(path::parent(path).as_bytes())
         });
         // Directories that would stay empty go as well. The content of one follows it.
         let mut parents: FxHashSet<BString> = FxHashSet::default();
         self.creations.reverse();
         self.creations.retain(|creation| {
-            let path = creation.path();
-            let is_kept = !matches!(creation, Creation::Directory(_)) || parents.contains(path);
+            let path = &creation.path;
+            let is_kept = creation.kind != Added::Directory || parents.contains(path);
             if is_kept {
-                parents.insert(path::parent(path).to_owned());
+                parents.insert(path::parent(path.as_ref()).to_owned());
             }
             is_kept
         });

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
-use super::plan::{Creation, Finding, FindingKind, Plan};
+use super::plan::{Finding, FindingKind, Plan};
 use crate::closure::{self, Closure, ClosureError, Subject};
 use crate::edit::Edit;
 use crate::elf::{Dependency, DependencyKind, ObjectView};
 use crate::facts::Environment;
-use crate::fs::overlay::Added;
 use crate::fs::{Additions, FileId, FileSystem, OpenedFile, Overlay};
 
 /// A start with an applied plan, and the differences from the start without it.
@@ -68,12 +67,7 @@ impl<'p> Outlook<'p> {
         let edits = edited.map(|file| (file.path.as_ref(), file.edits.as_slice())).collect();
         let mut overlay = Overlay::new(fs);
         for creation in &plan.creations {
-            let added = match creation {
-                Creation::Directory(_) => Added::Directory,
-                Creation::Link { target, .. } => Added::Link(target.clone()),
-                Creation::File { bytes, .. } => Added::File(bytes.as_slice().into()),
-            };
-            overlay.add(creation.path(), added);
+            overlay.add(creation.path.as_ref(), creation.kind.clone());
         }
         Self { edits, added: overlay.added }
     }

@@ -1,6 +1,6 @@
 //! The user's settings for a plan, which all strategies share.
 
-use bstr::{BStr, BString};
+use bstr::BString;
 
 use super::plan::FindingKind;
 use crate::path;
@@ -14,8 +14,9 @@ pub struct Settings {
     /// The named folders, links resolved. The files for an object in a folder are created in this
     /// folder, even if it is only a part of a package.
     pub folders: Vec<BString>,
-    /// The names that `absolute` does not replace (`--keep`). [`Names::kept_short`] is the default.
-    pub keep: Names,
+    /// The names that `absolute` does not replace (`--keep`), in which `*` matches any bytes.
+    /// [`kept_short`] is the default.
+    pub keep: Vec<BString>,
     /// The sonames that programs open with `dlopen` (`--dlopen`), besides those in their
     /// `.note.dlopen`.
     pub dlopen: Vec<BString>,
@@ -23,10 +24,6 @@ pub struct Settings {
     /// release.
     pub glibc_minor: Option<u16>,
 }
-
-/// A list of names, in which `*` matches any bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Names(Vec<BString>);
 
 /// The loader and the C library, which must be the interpreter's own.
 const LIBC: [&str; 20] = [
@@ -72,27 +69,15 @@ const DRIVERS: [&str; 15] = [
     "libnvidia-*.so.*",
 ];
 
-impl Names {
-    /// Returns the names that `absolute` does not replace by default: the C library, its loader, and
-    /// the libraries of the system's graphics driver.
-    #[must_use]
-    pub fn kept_short() -> Self {
-        Self(LIBC.iter().chain(&DRIVERS).map(|name| BString::from(*name)).collect())
-    }
-
-    /// Adds a name, in which `*` matches any bytes.
-    pub fn add(&mut self, name: impl Into<BString>) {
-        self.0.push(name.into());
-    }
-
-    /// Returns true if a name of the list matches.
-    #[must_use]
-    pub fn contains(&self, name: &BStr) -> bool {
-        self.0.iter().any(|pattern| matches(pattern, name))
-    }
+/// Returns the names that `absolute` does not replace by default: the C library, its loader, and the
+/// libraries of the system's graphics driver.
+#[must_use]
+pub fn kept_short() -> Vec<BString> {
+    LIBC.iter().chain(&DRIVERS).map(|name| BString::from(*name)).collect()
 }
 
-fn matches(pattern: &[u8], name: &[u8]) -> bool {
+/// Returns true if a name matches a pattern, in which `*` matches any bytes.
+pub(super) fn matches(pattern: &[u8], name: &[u8]) -> bool {
     path::matches(pattern, name, |pattern, byte| pattern == byte)
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use becalm_core::edit::Edit;
-use becalm_core::strategy::{Creation, FilePlan, Plan, farm};
+use becalm_core::strategy::{Created, FilePlan, Plan, farm};
 use becalm_host::write::{Reader, WriteOptions};
 use becalm_rewrite::State;
 use bstr::{BStr, BString, ByteSlice};
@@ -69,7 +69,7 @@ impl Report {
     }
 
     /// Writes files of this run again, with other content.
-    pub(super) fn make_again(&mut self, planner: &Planner<'_>, creations: &[Creation]) {
+    pub(super) fn make_again(&mut self, planner: &Planner<'_>, creations: &[Created]) {
         let editor = Editor::new(planner.options.writing, planner.progress);
         let made = making::make(&editor, creations, |path| planner.host_path(path));
         for again in made {

@@ -13,10 +13,11 @@ use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::cost::SearchCost;
 use becalm_core::edit::Edit;
 use becalm_core::facts::{Environment, GlibcVersion, Libc};
+use becalm_core::fs::Added;
 use becalm_core::index::answers::answers as answers_of_module;
 use becalm_core::index::{Index, tls};
 use becalm_core::probe::LoggedProbe;
-use becalm_core::strategy::{Creation, FilePlan, Plan, PlannedAnswer};
+use becalm_core::strategy::{Created, FilePlan, Plan, PlannedAnswer};
 use becalm_host::OsFs;
 use becalm_host::index_store::{Binding, IndexOptions, index_stores};
 use bstr::{BStr, BString, ByteSlice};
@@ -68,7 +69,8 @@ pub fn plan_audit(os: &OsFs, closure: &Closure, prefixes: &[PathBuf]) -> Result<
         None => files.push(FilePlan { path, edits, answers: Vec::new() }),
     }
     files.sort_by(|a, b| a.path.cmp(&b.path));
-    let creations = vec![Creation::File { path: element, bytes: sealed.file }];
+    let creations =
+        vec![Created { path: element, kind: Added::File { bytes: sealed.file.into() } }];
     Ok(Plan { files, creations, findings: Vec::new() })
 }
 

@@ -3,11 +3,11 @@
 
 use becalm_core::cost::{SearchCost, misses_by_object};
 use becalm_core::edit::Edit;
-use becalm_core::fs::FileSystem;
+use becalm_core::fs::{Added, FileSystem};
 use becalm_core::loader::load::LoadedObject;
 use becalm_core::strategy::planned::{Outlook, planned};
 use becalm_core::strategy::row::PackageFile;
-use becalm_core::strategy::{Creation, Finding, FindingKind, Plan, real_path};
+use becalm_core::strategy::{Created, Finding, FindingKind, Plan, real_path};
 use bstr::BString;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -145,10 +145,10 @@ fn cut(plan: &mut Plan, made: Option<&PackageFile>, guilty: &FxHashSet<BString>)
         return true;
     }
     let before = plan.creations.len();
-    let is_read = |creation: &Creation| {
-        let root = made.and_then(|made| creation.path().strip_suffix(made.below.as_bytes()));
+    let is_read = |creation: &Created| {
+        let root = made.and_then(|made| creation.path.strip_suffix(made.below.as_bytes()));
         let of_package = |file: &BString| root.is_some_and(|root| file.starts_with(root));
-        matches!(creation, Creation::File { .. }) && guilty.iter().any(of_package)
+        matches!(creation.kind, Added::File { .. }) && guilty.iter().any(of_package)
     };
     plan.creations.retain(|creation| !is_read(creation));
     plan.creations.len() < before
@@ -239,8 +239,9 @@ mod tests {
 
     use super::*;
 
-    fn cache(package: &str) -> Creation {
-        Creation::File { path: format!("{package}/etc/ld.so.cache").into(), bytes: Vec::new() }
+    fn cache(package: &str) -> Created {
+        let path = format!("{package}/etc/ld.so.cache").into();
+        Created { path, kind: Added::File { bytes: Vec::new().into() } }
     }
 
     fn edited(path: &str) -> FilePlan {

@@ -79,7 +79,7 @@ fn attempt(options: &Options, progress: &dyn Progress, is_last: bool) -> Result<
     }
     let edited = planned.plan.files.iter().filter(|file| !file.edits.is_empty());
     let edited: FxHashSet<BString> = edited.map(|file| file.path.clone()).collect();
-    let made = planned.plan.creations.iter().map(|creation| creation.path().to_owned());
+    let made = planned.plan.creations.iter().map(|creation| creation.path.clone());
     let files = planned.plan.files.iter().map(|file| file.path.clone());
     let places: Vec<BString> = made.chain(files).collect();
     let starts = judge::judge(&planner, &mut planned);
@@ -124,7 +124,7 @@ fn is_changing(
     let mut findings = planned.plan.findings.iter();
     planned.replaced
         || fingerprints(files) != before
-        || findings.any(|finding| finding.what.severity() == Severity::Refused)
+        || findings.any(|finding| finding.severity == Severity::Refused)
             && places.par_iter().any(is_recent)
 }
 

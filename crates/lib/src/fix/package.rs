@@ -40,10 +40,10 @@ pub(super) fn plan(
     let is_told = |path: &BString| targets.contains(path) || !known.contains(path);
     plan.files.retain(|file| is_told(&file.path));
     for root in roots.iter().filter(|root| is_outside(planner, root)) {
-        plan.creations.retain(|creation| !is_in(creation.path(), root));
+        plan.creations.retain(|creation| !is_in(creation.path.as_ref(), root));
         plan.findings.push(Finding::of_file(root.as_ref(), FindingKind::OutsidePaths));
     }
-    let is_grave = |finding: &Finding| finding.what.severity() >= Severity::Conflict;
+    let is_grave = |finding: &Finding| finding.severity >= Severity::Conflict;
     plan.findings.retain(|finding| is_grave(finding) || is_told(&finding.path));
     plan
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use becalm_core::facts::{Environment, Libc, Readers};
 use becalm_core::fs::{FileKind, FileSystem, MappedFs, Mapping};
 use becalm_core::strategy::row::Row;
-use becalm_core::strategy::{Names, Settings};
+use becalm_core::strategy::settings::{Settings, kept_short};
 use becalm_host::HostError;
 use bstr::{BStr, BString, ByteSlice};
 
@@ -36,10 +36,8 @@ impl<'a> Planner<'a> {
     /// Returns a planner that shows its progress on `progress`.
     #[must_use]
     pub fn new(options: &'a Options, assumed: &'a Assumptions, progress: &'a dyn Progress) -> Self {
-        let mut keep = Names::kept_short();
-        for name in &options.keep {
-            keep.add(name.as_str());
-        }
+        let keep = options.keep.iter().map(|name| BString::from(name.as_str()));
+        let keep = kept_short().into_iter().chain(keep).collect();
         let stores = assumed.stores.clone();
         let glibc_minor = match assumed.choice.libc {
             Some(Libc::Glibc(version)) => Some(version.minor),

@@ -1,18 +1,15 @@
 //! The report of `becalm fix`.
 
-use becalm_core::strategy::Strategy;
-use becalm_core::strategy::{self, Creation, FilePlan, Plan, PlannedAnswer};
+use becalm_core::strategy::{Created, FilePlan, Finding, Plan, PlannedAnswer, Severity, Strategy};
 use bstr::BString;
 use rustc_hash::FxHashSet;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::fix::judge::Start;
 use crate::fix::options::Options;
-use crate::json::{self, lossy, lossy_option};
+use crate::json::{self, lossy};
 use crate::problem::Problem;
 use crate::writing::Changed;
-
-pub use becalm_core::strategy::Severity;
 
 /// A strategy applied to some files: the plan and the results. The JSON document of `becalm fix`.
 #[derive(Clone, Debug, Serialize)]
@@ -61,52 +58,6 @@ pub struct PlannedFile {
     pub answers: Vec<PlannedAnswer>,
 }
 
-/// A file or directory that a plan creates.
-#[derive(Clone, Debug, Serialize)]
-pub struct Created {
-    /// Its path.
-    #[serde(serialize_with = "lossy")]
-    pub path: BString,
-    /// The kind of creation.
-    #[serde(flatten)]
-    pub kind: CreatedKind,
-}
-
-/// The kind of creation.
-#[derive(Clone, Debug, Serialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum CreatedKind {
-    /// A directory.
-    Directory,
-    /// A symbolic link.
-    Link {
-        /// The target of the link.
-        #[serde(serialize_with = "lossy")]
-        target: BString,
-    },
-    /// A file.
-    File {
-        /// Its length in bytes.
-        length: usize,
-    },
-}
-
-/// An answer or file that a plan leaves out.
-#[derive(Clone, Debug, Serialize)]
-pub struct Finding {
-    /// The file.
-    #[serde(serialize_with = "lossy")]
-    pub path: BString,
-    /// The needed string, if there is one.
-    #[serde(serialize_with = "lossy_option")]
-    pub needed: Option<BString>,
-    /// The severity.
-    #[serde(serialize_with = "severity")]
-    pub severity: Severity,
-    /// A description of the omission and its reason.
-    pub what: String,
-}
-
 json::schema!(Report, "becalm/fix/1");
 
 impl Report {
@@ -127,9 +78,9 @@ impl Report {
         };
         // Several objects of a program may have the same finding about another object.
         let mut seen = FxHashSet::default();
-        let mut findings: Vec<Finding> = plan.findings.iter().map(Finding::from).collect();
+        let mut findings = plan.findings.clone();
         let said = |finding: &Finding| {
-            (finding.path.clone(), finding.needed.clone(), finding.what.clone())
+            (finding.path.clone(), finding.needed.clone(), finding.what.to_string())
         };
         findings.retain(|finding| seen.insert(said(finding)));
         Self {
@@ -138,7 +89,7 @@ impl Report {
             dry_run: true,
             interrupted: false,
             plan: plan.files.iter().map(file).collect(),
-            creations: plan.creations.iter().map(Created::from).collect(),
+            creations: plan.creations.clone(),
             files: Vec::new(),
             made: Vec::new(),
             findings,
@@ -159,31 +110,4 @@ impl Report {
         let mut files = self.files.iter().chain(&self.made);
         !self.problems.is_empty() || files.any(Changed::has_failed)
     }
-}
-
-impl From<&Creation> for Created {
-    fn from(creation: &Creation) -> Self {
-        let kind = match creation {
-            Creation::Directory(_) => CreatedKind::Directory,
-            Creation::Link { target, .. } => CreatedKind::Link { target: target.clone() },
-            Creation::File { bytes, .. } => CreatedKind::File { length: bytes.len() },
-        };
-        Self { path: creation.path().to_owned(), kind }
-    }
-}
-
-impl From<&strategy::Finding> for Finding {
-    fn from(finding: &strategy::Finding) -> Self {
-        let strategy::Finding { path, needed, what } = finding.clone();
-        Self { path, needed, severity: what.severity(), what: what.to_string() }
-    }
-}
-
-fn severity<S: Serializer>(severity: &Severity, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_str(match severity {
-        Severity::Skipped => "passed-over",
-        Severity::Deferred => "left",
-        Severity::Conflict => "conflict",
-        Severity::Refused => "refused",
-    })
 }

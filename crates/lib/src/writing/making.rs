@@ -9,9 +9,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use becalm_core::fs::Added;
 use becalm_core::path;
 use becalm_core::strategy::row::PackageFile;
-use becalm_core::strategy::{Creation, Strategy, farm};
+use becalm_core::strategy::{Created, Strategy, farm};
 use becalm_host::write::Existing;
 use bstr::{BStr, ByteSlice};
 
@@ -27,7 +28,7 @@ type Farms<'a> = BTreeMap<&'a BStr, Vec<(OsString, PathBuf)>>;
 /// links are made in one step.
 pub(crate) fn make(
     editor: &Editor<'_>,
-    creations: &[Creation],
+    creations: &[Created],
     host: impl Fn(&BStr) -> Result<PathBuf, NoPlace>,
 ) -> Vec<Changed> {
     let mut farms = farms(creations);
@@ -36,7 +37,7 @@ pub(crate) fn make(
         let path = place_of(creation);
         let links = farms.remove(path);
         // The other links of a directory were made with the first one.
-        if matches!(creation, Creation::Link { .. }) && links.is_none() {
+        if matches!(creation.kind, Added::Link { .. }) && links.is_none() {
             continue;
         }
         if editor.is_interrupted() {
@@ -54,7 +55,7 @@ pub(crate) fn make(
 
 fn made_at(
     editor: &Editor<'_>,
-    creation: &Creation,
+    creation: &Created,
     here: &Path,
     links: Option<&[(OsString, PathBuf)]>,
 ) -> Outcome {
@@ -70,7 +71,7 @@ fn made_at(
     };
     let made = editor.wait_for(make, is_homeless);
     // An empty directory keeps its marker until something is in it.
-    if made.is_ok() && !matches!(creation, Creation::Directory(_)) {
+    if made.is_ok() && creation.kind != Added::Directory {
         // This includes directories that an interrupted run had made.
         settle(editor, made_above(here));
     }
@@ -82,10 +83,10 @@ fn made_at(
 }
 
 /// Returns the path under which a creation is made and reported: for a link, its directory.
-pub(crate) fn place_of(creation: &Creation) -> &BStr {
-    match creation {
-        Creation::Link { path, .. } => path::parent(path),
-        other => other.path(),
+pub(crate) fn place_of(creation: &Created) -> &BStr {
+    match creation.kind {
+        Added::Link { .. } => path::parent(creation.path.as_ref()),
+        _ => creation.path.as_ref(),
     }
 }
 
@@ -132,7 +133,7 @@ fn no_link(here: &Path) -> Result<(), WriteError> {
 
 fn one(
     editor: &Editor<'_>,
-    creation: &Creation,
+    creation: &Created,
     here: &Path,
     links: Option<&[(OsString, PathBuf)]>,
 ) -> Result<(bool, usize), WriteError> {
@@ -144,8 +145,8 @@ fn one(
         let is_other = |error: &_| matches!(error, WriteError::Changed { .. });
         made.as_ref().is_err_and(|error| is_busy(error) || is_other(error))
     };
-    match (creation, links) {
-        (Creation::File { bytes, .. }, _) => {
+    match (&creation.kind, links) {
+        (Added::File { bytes }, _) => {
             let ours = |existing: &Existing| is_of_package(existing) || is_our_index(existing);
             let write = || writer.write_new(here, bytes, MODE, ours);
             editor.wait_for(write, is_taken).map(|made| (made, bytes.len()))
@@ -160,12 +161,12 @@ fn one(
     }
 }
 
-fn farms(creations: &[Creation]) -> Farms<'_> {
+fn farms(creations: &[Created]) -> Farms<'_> {
     let mut farms = Farms::new();
     for creation in creations {
-        if let Creation::Link { path, target } = creation {
-            let dir = path::parent(path);
-            let name = OsStr::from_bytes(&path[dir.len() + 1..]).to_owned();
+        if let Added::Link { target } = &creation.kind {
+            let dir = place_of(creation);
+            let name = OsStr::from_bytes(&creation.path[dir.len() + 1..]).to_owned();
             let target = PathBuf::from(OsStr::from_bytes(target));
             farms.entry(dir).or_default().push((name, target));
         }
@@ -225,7 +226,8 @@ mod tests {
         let link = farm.join("libone.so");
         let path = BString::from(link.as_os_str().as_bytes());
         // The plan has no directory: they were there when it was made.
-        let creations = [Creation::Link { path, target: "/one/lib/libone.so".into() }];
+        let creations =
+            [Created { path, kind: Added::Link { target: "/one/lib/libone.so".into() } }];
         let editor = Editor::new(WriteOptions::default(), &Silent);
         let host = |path: &BStr| Ok(PathBuf::from(OsStr::from_bytes(path)));
         let made = make(&editor, &creations, host);

@@ -6,12 +6,13 @@ use super::planned;
 use crate::closure::{self, Closure, Subject};
 use crate::edit::Edit;
 use crate::facts::{Environment, LoaderFacts};
-use crate::fs::MemFs;
 use crate::fs::mem::ObjectBuilder;
+use crate::fs::{Added, MemFs};
 use crate::loader::facts::plain_glibc;
 use crate::search::Stores;
 use crate::strategy::absolute::{self, LoaderAnswer};
-use crate::strategy::{Creation, FindingKind, Names, Plan, Settings, farm};
+use crate::strategy::settings::kept_short;
+use crate::strategy::{Created, FindingKind, Plan, Settings, farm};
 
 pub(super) const LD_SO: &str = "/lib/ld.so";
 
@@ -38,7 +39,7 @@ pub(super) fn facts() -> LoaderFacts {
 pub(super) fn settings() -> Settings {
     Settings {
         stores: Stores::parse("/s".into()),
-        keep: Names::kept_short(),
+        keep: kept_short(),
         glibc_minor: Some(41),
         ..Settings::default()
     }
@@ -205,9 +206,9 @@ fn musl_has_no_hwcaps_variants_so_its_libraries_get_their_paths() {
     for plan in
         [farm::leaf(&fs, &closure.subject, &settings()), farm::graph(&fs, &closure, &settings())]
     {
-        let link = Creation::Link {
+        let link = Created {
             path: "/s/p/lib/becalm-farm/bin/prog/liba.so".into(),
-            target: "/s/a/lib/liba.so".into(),
+            kind: Added::Link { target: "/s/a/lib/liba.so".into() },
         };
         assert!(plan.creations.contains(&link), "{plan:?}");
     }

@@ -8,9 +8,9 @@ use crate::edit::Edit;
 use crate::elf::ObjectView;
 use crate::facts::Environment;
 use crate::fs::mem::ObjectBuilder;
-use crate::fs::{FileSystem, MemFs};
+use crate::fs::{Added, FileSystem, MemFs};
 use crate::strategy::planned::Outlook;
-use crate::strategy::{Creation, Finding, FindingKind, Plan, farm};
+use crate::strategy::{Created, Finding, FindingKind, Plan, Severity, farm};
 
 const FARM: &str = "/s/p/lib/becalm-farm/bin/prog";
 
@@ -25,10 +25,10 @@ fn leaf(fs: &dyn FileSystem) -> Plan {
 }
 
 fn created(plan: &Plan) -> Vec<String> {
-    let line = |creation: &Creation| match creation {
-        Creation::Directory(path) => format!("{path}/"),
-        Creation::Link { path, target } => format!("{path} -> {target}"),
-        Creation::File { path, .. } => format!("{path}"),
+    let line = |Created { path, kind }: &Created| match kind {
+        Added::Directory => format!("{path}/"),
+        Added::Link { target } => format!("{path} -> {target}"),
+        Added::File { .. } => format!("{path}"),
     };
     plan.creations.iter().map(line).collect()
 }
@@ -180,7 +180,10 @@ fn two_files_for_one_soname_are_a_conflict_and_are_not_linked() {
         other: "/s/a2/lib/liba.so".into(),
     };
     let path = "/s/b/lib/libb.so".into();
-    assert_eq!(plan.findings, [Finding { path, needed: Some("liba.so".into()), what }]);
+    assert_eq!(
+        plan.findings,
+        [Finding { path, needed: Some("liba.so".into()), severity: Severity::Conflict, what }]
+    );
     assert!(!created(&plan).iter().any(|line| line.contains("liba.so")));
     misses(&fs, &plan);
 }

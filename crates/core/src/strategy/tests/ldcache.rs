@@ -9,11 +9,11 @@ use crate::closure::Subject;
 use crate::elf::{Class, Endian};
 use crate::facts::{Environment, Readers};
 use crate::fs::mem::ObjectBuilder;
-use crate::fs::{FileSystem, MemFs};
+use crate::fs::{Added, FileSystem, MemFs};
 use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::loader_cache::{CacheQuery, LoaderCache};
 use crate::strategy::planned::Outlook;
-use crate::strategy::{Creation, FindingKind, Plan, ldcache};
+use crate::strategy::{Created, FindingKind, Plan, ldcache};
 
 fn prog() -> ObjectBuilder {
     let program = ObjectBuilder::program().interpreter(LD_SO);
@@ -32,9 +32,9 @@ fn plan(fs: &dyn FileSystem, paths: &[&str]) -> Plan {
 
 fn bytes(plan: &Plan) -> Vec<u8> {
     match plan.creations.last() {
-        Some(Creation::File { path, bytes }) => {
+        Some(Created { path, kind: Added::File { bytes } }) => {
             assert_eq!(path, "/s/p/etc/ld.so.cache");
-            bytes.clone()
+            bytes.to_vec()
         }
         _ => panic!("a cache is planned"),
     }
@@ -55,7 +55,7 @@ fn reading() -> Environment {
 fn a_loader_that_reads_the_cache_has_no_misses() {
     let fs = packages();
     let plan = plan(&fs, &["/s/p/bin/prog"]);
-    assert_eq!(plan.creations[0], Creation::Directory("/s/p/etc".into()));
+    assert_eq!(plan.creations[0], Created { path: "/s/p/etc".into(), kind: Added::Directory });
     assert_eq!(
         entries(&plan),
         ["libb.so 0x303 /s/b/lib/libb.so", "liba.so 0x303 /s/a/lib/liba.so"]

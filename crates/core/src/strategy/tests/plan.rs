@@ -1,14 +1,15 @@
 //! Tests of merged plans.
 
 use crate::edit::Edit;
-use crate::strategy::{Creation, FilePlan, FindingKind, Plan};
+use crate::fs::Added;
+use crate::strategy::{Created, FilePlan, FindingKind, Plan};
 
 fn file(path: &str, needed: &str) -> Plan {
     let edits = vec![Edit::RemoveNeeded(needed.into())];
     let file = FilePlan { path: path.into(), edits, answers: Vec::new() };
     let creations = vec![
-        Creation::Directory("/d".into()),
-        Creation::Link { path: "/d/l".into(), target: needed.into() },
+        Created { path: "/d".into(), kind: Added::Directory },
+        Created { path: "/d/l".into(), kind: Added::Link { target: needed.into() } },
     ];
     Plan { files: vec![file], creations, ..Plan::default() }
 }
