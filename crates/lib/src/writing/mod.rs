@@ -325,7 +325,7 @@ pub(crate) fn edit(
         true => becalm_rewrite::edit_in_place(reader, edits),
         false => becalm_rewrite::edit(reader, edits),
     }?;
-    Ok((edited.patch, edited.warnings.iter().map(ToString::to_string).collect()))
+    Ok((edited.patch, edited.warning.map(ToOwned::to_owned).into_iter().collect()))
 }
 
 /// Returns the patch that restores a file's old bytes; none if becalm has not changed it.
