@@ -116,6 +116,15 @@ impl Outcome {
     }
 }
 
+impl Probe {
+    /// Returns the call of the probe, as it was observed: the loader may have rejected a file that opened.
+    #[must_use]
+    pub fn attempt(&self) -> Attempt {
+        let outcome = if self.outcome.is_failed_call() { self.outcome } else { Outcome::Hit };
+        Attempt { call: self.call, path: self.path.clone(), outcome }
+    }
+}
+
 impl From<crate::fs::Errno> for Outcome {
     fn from(errno: crate::fs::Errno) -> Self {
         use crate::fs::Errno;

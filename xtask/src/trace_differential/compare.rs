@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use becalm_core::cost::SearchCost;
-use becalm_core::probe::{Attempt, Outcome, Probe};
+use becalm_core::probe::{Attempt, Probe};
 use becalm_core::record::compare::candidates;
 use becalm_testing::oracle::{Launch, Start};
 use becalm_testing::strace::{CallResult, Syscall, TRACED_CALLS, attempts, parse, strace};
@@ -195,11 +195,7 @@ fn against_run(image: &Image, seen: &[Attempt]) -> Option<String> {
 }
 
 fn against_check(image: &Image, predicted: &Predicted) -> Option<String> {
-    let attempt = |probe: &Probe| {
-        let outcome = if probe.outcome.is_failed_call() { probe.outcome } else { Outcome::Hit };
-        Attempt { call: probe.call, path: probe.path.clone(), outcome }
-    };
-    let checked: Vec<Attempt> = predicted.probes.iter().map(attempt).collect();
+    let checked: Vec<Attempt> = predicted.probes.iter().map(Probe::attempt).collect();
     if let Some(difference) = with_strace(&image.seen.probes, &checked) {
         return Some(format!("check: {difference}"));
     }

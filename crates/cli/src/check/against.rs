@@ -4,7 +4,8 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use becalm_core::observe::{Lookup, attribute};
+use becalm_core::observe::attribute;
+use becalm_core::probe::Probe;
 use becalm_lib::assume::Assumptions;
 use becalm_lib::beside::{Beside, Scope};
 use becalm_lib::check::{Document, start};
@@ -13,7 +14,6 @@ use becalm_lib::json::{as_json, read_file};
 use becalm_lib::path::path_bytes;
 use becalm_lib::targets::{Problem, Target, Targets};
 use becalm_lib::trace::report::{Report, Seen};
-use becalm_lib::trace::untraced::lookup;
 use bstr::BString;
 
 use crate::beside;
@@ -52,9 +52,9 @@ pub(crate) fn run(
     let read: Report = read_file(record, "becalm trace --json")?;
     let image = image_of(&read, target)
         .with_context(|| format!("{}: no such program in this record", record.display()))?;
-    let lookups: Vec<Lookup> = image.probes.iter().map(lookup).collect();
+    let observed = attribute(image.probes.iter().map(Probe::attempt).collect(), Some(&closure));
     let scope = Scope { reached_entry: image.reached_entry, opens_alone: read.opens_alone };
-    let beside = Beside::of(&attribute(&lookups, &closure), &closure, scope);
+    let beside = Beside::of(&observed, &closure, scope);
     let mut out = Stdout::new();
     if args.json {
         Document::begin(&mut out)?;

@@ -3,7 +3,6 @@
 
 use bstr::{BString, ByteSlice};
 
-use super::Lookup;
 use super::offenders::{Miss, Offenders};
 use crate::closure::Closure;
 use crate::cost::{SearchCost, searched_dir};
@@ -28,28 +27,17 @@ pub struct Attributed {
     pub worst: Offenders,
 }
 
-/// Joins the lookups of a start, in order, with the closure of the program.
+/// Joins the attempts of a loader at a start, in order, with the closure of the program. Without a closure they
+/// have no prediction.
 #[must_use]
-pub fn attribute(observed: &[Lookup], closure: &Closure) -> Attributed {
-    let cache = closure.facts.as_ref().and_then(|facts| facts.cache_path.as_ref());
-    let mut observed = candidates(by_loader(observed), cache.map(|path| path.as_bstr()), None);
-    // The open of a package cache that exists is not a probe.
-    let read = &closure.load.package_caches;
-    observed.retain(|attempt| attempt.outcome != Outcome::Hit || !read.contains(&attempt.path));
-    join(observed, Some(closure))
-}
-
-/// Returns the lookups of a start that has no prediction, as far as calls alone show them.
-#[must_use]
-pub fn unpredicted(observed: &[Lookup]) -> Attributed {
-    join(by_loader(observed), None)
-}
-
-fn by_loader(observed: &[Lookup]) -> Vec<Attempt> {
-    observed.iter().filter(|lookup| lookup.by_loader).filter_map(Lookup::attempt).collect()
-}
-
-fn join(observed: Vec<Attempt>, closure: Option<&Closure>) -> Attributed {
+pub fn attribute(mut observed: Vec<Attempt>, closure: Option<&Closure>) -> Attributed {
+    if let Some(closure) = closure {
+        let cache = closure.facts.as_ref().and_then(|facts| facts.cache_path.as_ref());
+        observed = candidates(observed, cache.map(|path| path.as_bstr()), None);
+        // The open of a package cache that exists is not a probe.
+        let read = &closure.load.package_caches;
+        observed.retain(|attempt| attempt.outcome != Outcome::Hit || !read.contains(&attempt.path));
+    }
     let model = closure.map_or(&[][..], |closure| &closure.load.probes);
     let predicted = align(&observed, model);
     let both = observed.into_iter().zip(&predicted);

@@ -13,7 +13,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use super::Lookup;
-use super::offenders::{Miss, Offenders};
+use super::offenders::{Miss, Offender, Offenders, first};
+use super::tally::Missed;
 use crate::fs::FileSystem;
 use crate::path;
 use crate::probe::{Call, Outcome};
@@ -40,36 +41,51 @@ pub struct DlopenProbe {
     pub outcome: Outcome,
 }
 
-/// The search after the entry point.
-#[derive(Clone, Debug, Default)]
-pub struct Dlopens {
-    /// The attempts, in order.
+/// The loader's search after the entry point.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Dlopen {
+    /// Lookups that failed.
+    pub missed: Missed,
+    /// Lookups that succeeded.
+    pub hits: u64,
+    /// Misses of names that were found later in the same search.
+    pub found_misses: u64,
+    /// Misses by search directory, hwcaps subdirectories left out; the worst 50.
+    #[serde(serialize_with = "first")]
+    pub directories: Vec<Offender>,
+    /// Misses by needed string, the worst 50.
+    #[serde(serialize_with = "first")]
+    pub needed: Vec<Needed>,
+    /// Misses by the object that needs the name, the worst 50. The name is empty for the argument
+    /// of `dlopen`.
+    #[serde(serialize_with = "first")]
+    pub objects: Vec<Offender>,
+    /// Each attempt in order: `needed_by`, `needed`, `directory`, `path`, `call`, `outcome`.
     pub probes: Vec<DlopenProbe>,
-    /// The misses by directory, name and object.
-    pub worst: Offenders,
-    /// The names that were never found.
-    pub not_found: FxHashSet<BString>,
+    /// Lookups beyond the number that is kept.
+    pub dropped: u64,
 }
 
-impl Dlopens {
-    /// Counts the misses of names that were found in the end.
-    #[must_use]
-    pub fn found_misses(&self) -> u64 {
-        let failed = |probe: &&DlopenProbe| probe.outcome.is_failed_call();
-        let is_found = |probe: &&DlopenProbe| !self.not_found.contains(&probe.needed);
-        self.probes.iter().filter(failed).filter(is_found).count() as u64
-    }
+/// Misses of a needed string.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Needed {
+    /// The string and its misses.
+    #[serde(flatten)]
+    pub misses: Offender,
+    /// True if the loader found it.
+    pub found: bool,
 }
 
 /// Infers the requester of each lookup. `lookups` are those of the loader after the entry point, in
 /// order. The needed strings of the opened objects are read from `fs`. The loader cache at `cache` is
-/// not a candidate.
+/// not a candidate. The lookups are not counted.
 #[must_use]
-pub fn dlopens(lookups: &[Lookup], cache: &BStr, fs: &dyn FileSystem) -> Dlopens {
+pub fn dlopens(lookups: &[Lookup], cache: &BStr, fs: &dyn FileSystem) -> Dlopen {
     let mut requesters = Requesters::default();
     // The current name and its requester.
     let (mut needed, mut needed_by) = (BString::default(), BString::default());
-    let mut result = Dlopens::default();
+    let (mut probes, mut not_found) = (Vec::new(), FxHashSet::default());
     let attempts = lookups.iter().filter_map(Lookup::attempt);
     for attempt in attempts.filter(|attempt| attempt.path != cache) {
         let directory = match attempt.call {
@@ -85,11 +101,11 @@ pub fn dlopens(lookups: &[Lookup], cache: &BStr, fs: &dyn FileSystem) -> Dlopens
         };
         if attempt.call == Call::Open && attempt.outcome == Outcome::Hit {
             requesters.opened(&attempt.path, fs);
-            result.not_found.remove(&needed);
+            not_found.remove(&needed);
         } else if attempt.outcome.is_failed_call() && !requesters.names.contains(&needed) {
-            result.not_found.insert(needed.clone());
+            not_found.insert(needed.clone());
         }
-        result.probes.push(DlopenProbe {
+        probes.push(DlopenProbe {
             needed_by: needed_by.clone(),
             needed: needed.clone(),
             directory: hwcaps::search_dir(directory).to_owned(),
@@ -98,14 +114,26 @@ pub fn dlopens(lookups: &[Lookup], cache: &BStr, fs: &dyn FileSystem) -> Dlopens
             outcome: attempt.outcome,
         });
     }
-    let failed = result.probes.iter().filter(|probe| probe.outcome.is_failed_call());
-    result.worst = Offenders::charge(failed.map(|probe| Miss {
+    let failed = || probes.iter().filter(|probe: &&DlopenProbe| probe.outcome.is_failed_call());
+    let worst = Offenders::charge(failed().map(|probe| Miss {
         directory: Some(probe.directory.as_ref()),
         needed: probe.needed.as_ref(),
         object: probe.needed_by.as_ref(),
         call: probe.call,
     }));
-    result
+    let is_found = |needed: &BString| !not_found.contains(needed);
+    let needed = worst.needed.into_iter().map(|misses| {
+        let found = is_found(&misses.name);
+        Needed { misses, found }
+    });
+    Dlopen {
+        found_misses: failed().filter(|probe| is_found(&probe.needed)).count() as u64,
+        directories: worst.directories,
+        needed: needed.collect(),
+        objects: worst.objects,
+        probes,
+        ..Dlopen::default()
+    }
 }
 
 #[derive(Default)]

@@ -1,6 +1,6 @@
 //! Attributes and classifies the lookups of one traced program.
 //!
-//! `becalm-host`'s tracer records [`Lookup`]s: system calls with a file name. [`attribute`] joins those
+//! `becalm-host`'s tracer records [`Lookup`]s: system calls with a file name. [`attribute()`] joins those
 //! of the loader with the model's closure, so that each gets a requester, a needed string and a search
 //! source. [`dlopen`] infers the requesters of the loader's lookups after the entry point. [`classes`]
 //! classifies the program's own lookups. [`tally`] counts them in bounded memory.
@@ -19,7 +19,7 @@ use crate::probe::{Attempt, Call, Outcome};
 
 pub use attribute::{Attributed, attribute};
 pub use classes::{Caller, Class};
-pub use dlopen::{DlopenProbe, Dlopens, dlopens};
+pub use dlopen::{Dlopen, DlopenProbe, dlopens};
 
 /// A system call that names a file.
 #[derive(Clone, Debug, PartialEq, Eq)]

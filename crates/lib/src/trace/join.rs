@@ -2,20 +2,18 @@
 //! prediction of the same start.
 
 use becalm_core::closure::Closure;
-use becalm_core::observe::tally::ClassLookups;
-use becalm_core::observe::{self, Attributed, Class, Dlopens, Lookup, SyscallRow, attribute};
-use becalm_core::probe::{Call, Outcome};
+use becalm_core::observe::{Class, Dlopen, Lookup, SyscallRow, attribute, dlopens};
+use becalm_core::probe::{Attempt, Call, Outcome};
 use becalm_host::OsFs;
 use becalm_host::trace::{Image, Share};
 use bstr::{BString, ByteSlice};
 use rustc_hash::FxHashMap;
 
 use crate::beside::{Beside, Scope};
-use crate::check::Program;
 use crate::files::{FileList, FileUse, StartFile};
 use crate::trace::options::Options;
 use crate::trace::predict::{Answer, Answers, predict, shown_path};
-use crate::trace::report::{Dlopen, Needed, Seen};
+use crate::trace::report::Seen;
 
 /// The images joined with their predictions. The program, which is the last image of the
 /// first process, comes last.
@@ -65,59 +63,83 @@ fn files(image: &Image) -> Vec<StartFile> {
 /// `answer` is missing for a fork, for an image after very many others, and if no thread could be
 /// started.
 fn join(image: Image, answer: Option<Answer>, options: &Options) -> Seen {
-    if image.forked {
-        let path = shown_path(&image);
-        return unpredicted(image, path, "a fork: no loader was at work".to_owned());
-    }
-    let (path, said) = answer.unwrap_or_else(|| predict(&image, options));
-    match said {
-        Ok((program, closure)) => {
-            let scope = Scope { reached_entry: image.reached_entry, opens_alone: false };
-            predicted(image, path, program, &closure, scope)
-        }
-        Err(why) => unpredicted(image, path, why),
-    }
+    let answer = match image.forked {
+        true => (shown_path(&image), Err("a fork: no loader was at work".to_owned())),
+        false => answer.unwrap_or_else(|| predict(&image, options)),
+    };
+    let by_loader = image.lookups.iter().filter(|lookup| lookup.by_loader);
+    let attempts = by_loader.filter_map(Lookup::attempt).collect();
+    let scope = Scope { reached_entry: image.reached_entry, opens_alone: false };
+    seen(image, attempts, answer, scope)
 }
 
-/// Returns an image without a prediction, and the reason.
-#[must_use]
-pub fn unpredicted(image: Image, path: BString, why: String) -> Seen {
-    let observed = observe::attribute::unpredicted(&image.lookups);
-    let dlopens = dlopens(&image, None);
-    Seen { no_prediction: Some(why), ..Seen::of(image, path, observed, dlopens) }
-}
-
-/// Returns an image with its prediction; `scope` is the extent of the observation.
-pub(super) fn predicted(
+/// Returns an image with its loader's attempts, and its prediction or the reason why there is none; `scope` is the
+/// extent of the observation.
+pub(super) fn seen(
     image: Image,
-    path: BString,
-    program: Program,
-    closure: &Closure,
+    attempts: Vec<Attempt>,
+    (path, said): Answer,
     scope: Scope,
 ) -> Seen {
-    let observed = attribute(&image.lookups, closure);
+    let (predicted, no_prediction) = match said {
+        Ok(predicted) => (Some(predicted), None),
+        Err(why) => (None, Some(why)),
+    };
+    let (program, closure) = predicted.unzip();
+    let observed = attribute(attempts, closure.as_ref());
     // A list with dropped lookups cannot be compared with the prediction.
-    let complete = image.dropped == 0;
-    let dlopens = dlopens(&image, Some(closure));
+    let compared = closure.as_ref().filter(|_| image.dropped == 0);
+    let text = |text: &BString| text.to_str_lossy().into_owned();
+    let variables = image.environment.iter();
     Seen {
-        prediction: complete.then(|| Beside::of(&observed, closure, scope)),
-        machine: Some(program.machine.to_owned()),
-        libc: program.libc.map(|libc| libc.to_string()),
-        immutable: Some(program.immutable),
-        calmed_by: program.calmed_by.clone(),
-        indexed_bindings: program.bindings,
-        checked: Some(Box::new(program)),
-        ..Seen::of(image, path, observed, dlopens)
+        path,
+        storm_ns: storm_ns(&image),
+        syscalls: whole([&image.loader, &image.program]),
+        dlopen: dlopen(&image, closure.as_ref()),
+        environment: variables.map(|(name, value)| (text(name), text(value))).collect(),
+        prediction: compared.map(|closure| Beside::of(&observed, closure, scope)),
+        no_prediction,
+        storm: observed.storm,
+        worst: observed.worst,
+        probes: observed.probes,
+        machine: program.as_ref().map(|program| program.machine.to_owned()),
+        libc: program.as_ref().and_then(|program| Some(program.libc?.to_string())),
+        immutable: program.as_ref().map(|program| program.immutable),
+        calmed_by: program.as_ref().and_then(|program| program.calmed_by.clone()),
+        indexed_bindings: program.as_ref().and_then(|program| program.bindings),
+        checked: program.map(Box::new),
+        file: image.path,
+        exec_path: image.exec_path,
+        pid: image.pid,
+        forked: image.forked,
+        interpreter: image.interpreter,
+        secure: image.secure,
+        reached_entry: image.reached_entry,
+        loader: image.loader,
+        program: image.program,
+        classes: image.classes,
+        pages: image.pages,
+        initialisers: image.initialisers,
+        dropped: image.dropped,
+        began_ns: image.began_ns,
+        timeline: image.timeline,
+        ..Seen::default()
     }
 }
 
-/// Returns the searches of the loader after the entry point.
-fn dlopens(image: &Image, closure: Option<&Closure>) -> Dlopens {
+/// Returns the search of the loader after the entry point.
+fn dlopen(image: &Image, closure: Option<&Closure>) -> Dlopen {
     const CACHE: &str = "/etc/ld.so.cache";
     let facts = closure.and_then(|closure| closure.facts.as_ref());
     let cache = facts.and_then(|facts| facts.cache_path.as_ref());
     let cache = cache.map_or(CACHE.into(), |path| path.as_bstr());
-    observe::dlopens(&image.dlopens, cache, &OsFs::new().session())
+    let class = image.classes.iter().find(|class| class.class == Class::Dlopen);
+    Dlopen {
+        missed: class.map(|class| class.missed).unwrap_or_default(),
+        hits: class.map_or(0, |class| class.hits),
+        dropped: image.dlopens_dropped,
+        ..dlopens(&image.dlopens, cache, &OsFs::new().session())
+    }
 }
 
 /// Merges the calls of both shares into one list.
@@ -134,63 +156,6 @@ fn whole(shares: [&Share; 2]) -> Vec<SyscallRow> {
     let mut rows: Vec<SyscallRow> = rows.into_values().collect();
     rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
     rows
-}
-
-impl Dlopen {
-    fn of(dlopens: Dlopens, classes: &[ClassLookups], dropped: u64) -> Self {
-        let found_misses = dlopens.found_misses();
-        let Dlopens { probes, worst, not_found } = dlopens;
-        let class = classes.iter().find(|class| class.class == Class::Dlopen);
-        let needed = worst.needed.into_iter().map(|misses| {
-            let found = !not_found.contains(&misses.name);
-            Needed { misses, found }
-        });
-        Self {
-            missed: class.map(|class| class.missed).unwrap_or_default(),
-            hits: class.map_or(0, |class| class.hits),
-            found_misses,
-            directories: worst.directories,
-            needed: needed.collect(),
-            objects: worst.objects,
-            probes,
-            dropped,
-        }
-    }
-}
-
-impl Seen {
-    /// Returns the observations of an image, without those that need a prediction.
-    fn of(image: Image, path: BString, observed: Attributed, dlopens: Dlopens) -> Self {
-        let storm_ns = storm_ns(&image);
-        let text = |text: &BString| text.to_str_lossy().into_owned();
-        let variables = image.environment.iter();
-        Self {
-            path,
-            file: image.path,
-            exec_path: image.exec_path,
-            pid: image.pid,
-            forked: image.forked,
-            interpreter: image.interpreter,
-            secure: image.secure,
-            reached_entry: image.reached_entry,
-            storm: observed.storm,
-            worst: observed.worst,
-            storm_ns,
-            syscalls: whole([&image.loader, &image.program]),
-            loader: image.loader,
-            program: image.program,
-            dlopen: Dlopen::of(dlopens, &image.classes, image.dlopens_dropped),
-            classes: image.classes,
-            pages: image.pages,
-            initialisers: image.initialisers,
-            dropped: image.dropped,
-            environment: variables.map(|(name, value)| (text(name), text(value))).collect(),
-            probes: observed.probes,
-            began_ns: image.began_ns,
-            timeline: image.timeline,
-            ..Self::default()
-        }
-    }
 }
 
 /// Returns the time of the loader's failed opens and stats in nanoseconds.

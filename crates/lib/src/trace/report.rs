@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use becalm_core::cost::SearchCost;
-use becalm_core::observe::offenders::{Offender, Offenders, first};
-use becalm_core::observe::tally::{ClassLookups, Missed};
-use becalm_core::observe::{DlopenProbe, SyscallRow};
+use becalm_core::observe::offenders::Offenders;
+use becalm_core::observe::tally::ClassLookups;
+use becalm_core::observe::{Dlopen, SyscallRow};
 use becalm_core::probe::Probe;
 use becalm_host::trace::{Command, Exit, Overhead, Pages, Share, TimedLookup};
 use bstr::BString;
@@ -171,42 +171,6 @@ pub struct Seen {
     /// With `--files`: the files that it used, and the links that lead to each.
     #[serde(skip_deserializing, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<StartFile>,
-}
-
-/// The loader's search after the entry point.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Dlopen {
-    /// Lookups that failed.
-    pub missed: Missed,
-    /// Lookups that succeeded.
-    pub hits: u64,
-    /// Misses of names that were found later in the same search.
-    pub found_misses: u64,
-    /// Misses by search directory, hwcaps subdirectories left out; the worst 50.
-    #[serde(serialize_with = "first")]
-    pub directories: Vec<Offender>,
-    /// Misses by needed string, the worst 50.
-    #[serde(serialize_with = "first")]
-    pub needed: Vec<Needed>,
-    /// Misses by the object that needs the name, the worst 50. The name is empty for the argument
-    /// of `dlopen`.
-    #[serde(serialize_with = "first")]
-    pub objects: Vec<Offender>,
-    /// Each attempt in order: `needed_by`, `needed`, `directory`, `path`, `call`, `outcome`.
-    pub probes: Vec<DlopenProbe>,
-    /// Lookups beyond the number that is kept.
-    pub dropped: u64,
-}
-
-/// Misses of a needed string.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Needed {
-    /// The string and its misses.
-    #[serde(flatten)]
-    pub misses: Offender,
-    /// True if the loader found it.
-    pub found: bool,
 }
 
 /// A record without the field is of a start that reached the entry point.

@@ -3,9 +3,6 @@
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-use becalm_core::fs::Errno;
-use becalm_core::observe::{Kind, Lookup};
-use becalm_core::probe::{Call, Outcome, Probe};
 use becalm_host::trace::{Command, Image, Untraced};
 use bstr::BString;
 
@@ -46,7 +43,7 @@ fn seen(options: &Options, ran: Untraced, environment: Vec<(OsString, OsString)>
         .map(|(name, value)| (name.as_bytes().into(), value.as_bytes().into()))
         .filter(|(name, _): &(BString, BString)| name.starts_with(b"LD_") || name == TUNABLES)
         .collect();
-    let mut image = Image {
+    let image = Image {
         path: path.clone(),
         exec_path: path,
         pid: ran.pid,
@@ -54,45 +51,12 @@ fn seen(options: &Options, ran: Untraced, environment: Vec<(OsString, OsString)>
         environment,
         ..Image::default()
     };
-    let record = ran.record.unwrap_or(becalm_core::record::ld_debug::ProcessRecord {
-        pid: ran.pid,
-        searches: Vec::new(),
-    });
-    let (path, said) = predict(&image, options);
-    match said {
-        Ok((program, closure)) => {
-            let missing: Vec<BString> = closure.unresolved().into_iter().map(Into::into).collect();
-            image.lookups = record.probes(&missing).iter().map(lookup).collect();
-            let scope = Scope { reached_entry: missing.is_empty(), opens_alone: true };
-            join::predicted(image, path, program, &closure, scope)
-        }
-        Err(why) => {
-            image.lookups = record.probes(&[]).iter().map(lookup).collect();
-            join::unpredicted(image, path, why)
-        }
-    }
-}
-
-/// Returns a recorded probe as the call it was.
-#[must_use]
-pub fn lookup(probe: &Probe) -> Lookup {
-    Lookup {
-        kind: match probe.call {
-            Call::Open => Kind::Open,
-            Call::Stat => Kind::Stat,
-        },
-        path: probe.path.clone(),
-        at_cwd: true,
-        errno: match probe.outcome {
-            Outcome::Miss => Some(Errno::NOENT),
-            Outcome::NotADirectory => Some(Errno::NOTDIR),
-            Outcome::Denied => Some(Errno::ACCES),
-            Outcome::Loop => Some(Errno::LOOP),
-            Outcome::NameTooLong => Some(Errno::NAMETOOLONG),
-            Outcome::Failed => Some(Errno::IO),
-            _ => None,
-        },
-        ns: 0,
-        by_loader: true,
-    }
+    let answer = predict(&image, options);
+    let closure = answer.1.as_ref().ok().map(|(_, closure)| closure);
+    let missing = closure.map_or_else(Vec::new, |closure| closure.unresolved());
+    let missing: Vec<BString> = missing.into_iter().map(Into::into).collect();
+    let attempts = ran.record.iter().flat_map(|record| record.probes(&missing));
+    let attempts = attempts.map(|probe| probe.attempt()).collect();
+    let scope = Scope { reached_entry: missing.is_empty(), opens_alone: true };
+    join::seen(image, attempts, answer, scope)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use becalm_core::closure::{Subject, resolve};
 use becalm_core::loader::Environment;
-use becalm_core::observe::{Attributed, attribute};
+use becalm_core::observe::{Attributed, Lookup, attribute};
 use becalm_core::probe::{Attempt, Probe};
 use bstr::{BStr, BString, ByteSlice};
 
@@ -128,7 +128,9 @@ fn join(image: &Image) -> (Attributed, Vec<Probe>) {
         ..Environment::default()
     };
     let closure = resolve(&session, subject, interpreter, facts, &environment).unwrap();
-    (attribute(&image.lookups, &closure), closure.probes().collect())
+    let by_loader = image.lookups.iter().filter(|lookup| lookup.by_loader);
+    let attempts = by_loader.filter_map(Lookup::attempt).collect();
+    (attribute(attempts, Some(&closure)), closure.probes().collect())
 }
 
 #[test]
