@@ -16,7 +16,6 @@ use becalm_host::open_regular;
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::escape::{shown, shown_path};
-use crate::first_line::{FirstLine, Loader};
 use crate::json;
 use crate::report::modules;
 use crate::report::start::{Answered, Child, Node, Observed, Snapshot, Try};
@@ -85,24 +84,14 @@ pub fn observed(report: &Report) -> Result<Observed, String> {
     let loader_ns = phases.as_ref().map_or(image.loader.net_ns, |phases| phases.loader_ns);
     let storm_ns = image.storm_ns.min(loader_ns);
     let storm_ns = phases.as_ref().map_or(storm_ns, |it| misses_of_search(it, image));
-    let relocations = image.relocations.clone();
-    let timed = |line: FirstLine| {
-        let known = line.loader.unwrap_or_default();
-        let lookups_ns = relocations.as_ref().and_then(|it| it.part_of(loader_ns));
-        let loader = Loader { ns: loader_ns, misses_ns: storm_ns, lookups_ns, ..known };
-        let whole = line.whole.map(|_| (loader_ns + image.program.net_ns, None));
-        line.with_measured(loader, whole)
-    };
     Ok(Observed {
-        first_line: report
-            .first_line()
-            .map(|line| if phases.is_some() { timed(line) } else { line }),
+        first_line: report.line_with(loader_ns, storm_ns),
         command: shown(report.command.join(" ").as_bytes().as_bstr()),
         made: report.made.as_ref().map(note),
         loader_ns,
         watched_ns,
         storm_ns,
-        relocations,
+        relocations: image.relocations.clone(),
         phases,
         program_ns: image.program.net_ns,
         until_idle: report.is_idle,

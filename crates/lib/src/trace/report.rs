@@ -58,15 +58,20 @@ impl Report {
     #[must_use]
     pub fn first_line(&self) -> Option<FirstLine> {
         let seen = self.images.last()?;
+        self.line_with(seen.loader.net_ns, seen.storm_ns)
+    }
+
+    /// Returns the first line about the last image, if its loader took these times, in all and for misses.
+    pub(crate) fn line_with(&self, ns: u64, misses_ns: u64) -> Option<FirstLine> {
+        let seen = self.images.last()?;
         let line = seen.checked.as_deref().map(FirstLine::of);
         if self.overhead.is_none() || seen.forked || !seen.reached_entry {
             return line;
         }
-        let ns = seen.loader.net_ns;
         let loader = Loader {
             ns,
             lookups_ns: seen.relocations.as_ref().and_then(|timed| timed.part_of(ns)),
-            misses_ns: seen.storm_ns,
+            misses_ns,
             misses: seen.storm.misses(),
             is_measured: true,
         };
