@@ -2,11 +2,12 @@
 
 #![no_main]
 
-use becalm_core::record::{compare, ld_debug};
+use becalm_core::record::ld_debug;
+use becalm_testing::oracle::not_found;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let missing = compare::not_found(data);
+    let missing = not_found(data);
     for process in ld_debug::parse(data) {
         let _ = process.probes(&missing);
     }

@@ -11,8 +11,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use becalm_core::elf::ObjectView;
-use becalm_core::record::compare::{listed, not_found};
+use becalm_core::record::compare::listed;
 use becalm_host::{WalkOptions, find_objects};
+use becalm_testing::oracle::not_found;
 use bstr::BString;
 use clap::Args;
 use rayon::prelude::*;

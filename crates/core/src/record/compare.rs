@@ -1,4 +1,4 @@
-//! Parts of records that can be compared with a prediction, and the lists and warnings of a loader.
+//! Parts of records that can be compared with a prediction, and the list of a loader.
 
 use bstr::{BStr, BString, ByteSlice};
 
@@ -56,15 +56,6 @@ pub fn is_loader_cache_file(probe: &Probe) -> bool {
         && probe.path.ends_with(b"/ld.so.cache")
 }
 
-/// Parses the needed strings that a loader's list (`LD_TRACE_LOADED_OBJECTS`, `--list`) reports as not
-/// found.
-#[must_use]
-pub fn not_found(list: &[u8]) -> Vec<BString> {
-    let name =
-        |line: &[u8]| line.trim_ascii_start().strip_suffix(b" => not found").map(BString::from);
-    list.split(|byte| *byte == b'\n').filter_map(name).collect()
-}
-
 /// Parses the paths of a loader's list (`LD_TRACE_LOADED_OBJECTS`), in load order: the libraries that
 /// it found and the loader itself.
 #[must_use]
@@ -75,18 +66,6 @@ pub fn listed(list: &[u8]) -> Vec<BString> {
         path.contains(&b'/').then(|| BString::from(path))
     };
     list.split(|byte| *byte == b'\n').filter_map(path).collect()
-}
-
-/// Parses the names of the preloads and audit modules that a loader could not load, from its warnings
-/// on standard error (glibc `elf/rtld.c` `do_preload`, `report_audit_module_load_error`).
-#[must_use]
-pub fn passed_over(stderr: &[u8]) -> Vec<BString> {
-    let name = |line: &[u8]| {
-        let (_, rest) = line.split_once_str(b"ERROR: ld.so: object '")?;
-        let end = rest.find(b"' from ").or_else(|| rest.find(b"' cannot be loaded"))?;
-        Some(BString::from(&rest[..end]))
-    };
-    stderr.split(|byte| *byte == b'\n').filter_map(name).collect()
 }
 
 #[cfg(test)]

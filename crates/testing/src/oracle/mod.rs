@@ -15,7 +15,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use becalm_core::probe::{Outcome, Probe};
-use becalm_core::record::compare::{listed, not_found, passed_over};
+use becalm_core::record::compare::listed;
 use becalm_core::record::ld_debug::{ProcessRecord, Search};
 use becalm_host::oracle::{self, Ended, FATAL, LIMIT, with_slash};
 use bstr::{BString, ByteSlice};
@@ -173,6 +173,26 @@ impl LdDebug {
         let (probes, searches) = (process.probes(&absent), process.searches);
         Self { probes, searches, listed, missing, fatal }
     }
+}
+
+/// Parses the needed strings that a loader's list (`LD_TRACE_LOADED_OBJECTS`, `--list`) reports as not
+/// found.
+#[must_use]
+pub fn not_found(list: &[u8]) -> Vec<BString> {
+    let name =
+        |line: &[u8]| line.trim_ascii_start().strip_suffix(b" => not found").map(BString::from);
+    list.split(|byte| *byte == b'\n').filter_map(name).collect()
+}
+
+/// Parses the names of the preloads and audit modules that a loader could not load, from its warnings
+/// on standard error (glibc `elf/rtld.c` `do_preload`, `report_audit_module_load_error`).
+fn passed_over(stderr: &[u8]) -> Vec<BString> {
+    let name = |line: &[u8]| {
+        let (_, rest) = line.split_once_str(b"ERROR: ld.so: object '")?;
+        let end = rest.find(b"' from ").or_else(|| rest.find(b"' cannot be loaded"))?;
+        Some(BString::from(&rest[..end]))
+    };
+    stderr.split(|byte| *byte == b'\n').filter_map(name).collect()
 }
 
 /// Sets the outcome of the last attempt from the error that ended the loader.

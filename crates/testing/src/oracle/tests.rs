@@ -76,3 +76,18 @@ fn a_missing_command_is_an_error() {
     let start = Start::new("/nonexistent-becalm", Launch::Trace);
     assert!(matches!(ld_debug(&start), Err(TraceError::Failed { what: "cannot be started", .. })));
 }
+
+#[test]
+fn missing_libraries_are_read_from_the_list() {
+    let list =
+        b"\tlinux-vdso.so.1 (0x00007ffd)\n\tlibx.so => not found\n\tliby.so => /y/liby.so (0x1)\n";
+    assert_eq!(not_found(list), [BString::from("libx.so")]);
+}
+
+#[test]
+fn failed_preloads_are_read_from_the_warnings() {
+    let warnings = b"ERROR: ld.so: object 'libnope.so' from LD_PRELOAD cannot be preloaded \
+        (cannot open shared object file): ignored.\n\
+        ERROR: ld.so: object '/x/au.so' cannot be loaded as audit interface: no; ignored.\n";
+    assert_eq!(passed_over(warnings), [BString::from("libnope.so"), "/x/au.so".into()]);
+}

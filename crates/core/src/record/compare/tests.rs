@@ -20,21 +20,6 @@ fn files_that_the_loader_reads_for_itself_are_not_candidates() {
 }
 
 #[test]
-fn missing_libraries_are_read_from_the_list() {
-    let list =
-        b"\tlinux-vdso.so.1 (0x00007ffd)\n\tlibx.so => not found\n\tliby.so => /y/liby.so (0x1)\n";
-    assert_eq!(not_found(list), [BString::from("libx.so")]);
-}
-
-#[test]
-fn failed_preloads_are_read_from_the_warnings() {
-    let warnings = b"ERROR: ld.so: object 'libnope.so' from LD_PRELOAD cannot be preloaded \
-        (cannot open shared object file): ignored.\n\
-        ERROR: ld.so: object '/x/au.so' cannot be loaded as audit interface: no; ignored.\n";
-    assert_eq!(passed_over(warnings), [BString::from("libnope.so"), "/x/au.so".into()]);
-}
-
-#[test]
 fn a_library_below_a_directory_of_a_process_is_a_probe() {
     for (path, is_probe) in [
         ("/proc/self/cwd/lib/libz.so.1", true),
