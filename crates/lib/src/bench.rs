@@ -10,8 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use becalm_host::bench::are_droppable;
-use becalm_host::bench::stats::LEVEL;
-use becalm_host::bench::{self, BenchError, Measured, Options, Timed, Until, Variant};
+use becalm_host::bench::stats::{Ratio, Spread};
+use becalm_host::bench::{self, BenchError, Measured, Options, Taken, Timed, Until, Variant};
 use becalm_host::trace::{Command, Pages, Streams};
 use rustc_hash::FxHashSet;
 use serde::Serialize;
@@ -46,9 +46,6 @@ pub struct Report {
     pub variants: Vec<Figures>,
     /// Remarks to read before trusting the figures.
     pub notes: Vec<String>,
-    /// The times and their distributions.
-    #[serde(skip)]
-    pub measured: Measured,
     /// The first line.
     #[serde(skip)]
     pub first_line: FirstLine,
@@ -71,7 +68,7 @@ pub struct Machine {
 }
 
 /// The figures of one variant. Times are in nanoseconds.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Figures {
     /// Its name; the control has the first variant's.
     pub name: String,
@@ -132,19 +129,6 @@ pub struct Watched {
     pub program_repeated: Option<u64>,
 }
 
-/// The ratio of a variant's time to the first variant's.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Ratio {
-    /// The Hodges-Lehmann estimate.
-    pub ratio: f64,
-    /// The lower end of the signed-rank interval; null below 6 rounds.
-    pub low: Option<f64>,
-    /// The upper end of the interval; null below 6 rounds.
-    pub high: Option<f64>,
-    /// The level of the interval.
-    pub level: f64,
-}
-
 json::schema!(Report, "becalm/bench/1");
 
 /// Measures the variants against each other, the first one twice.
@@ -196,7 +180,6 @@ pub fn bench(
         variants: figures,
         notes,
         machine,
-        measured,
     })
 }
 
@@ -317,8 +300,11 @@ impl Figures {
         // Times are far below 2^53 ns, and never negative.
         let ns = |value: f64| value.round() as u64;
         let spread = timed.spread;
-        let cpu = timed.cpu_median_ns().map(ns);
-        let disk = timed.disk_medians();
+        let is_measured = timed.runs.iter().any(|run| run.cpu_ns > 0);
+        let median = |of: fn(&Taken) -> u64| {
+            let values: Vec<f64> = timed.runs.iter().map(|run| of(run) as f64).collect();
+            is_measured.then(|| ns(Spread::of(&values).median))
+        };
         Self {
             name: timed.name.clone(),
             control: timed.control,
@@ -331,18 +317,13 @@ impl Figures {
             least_ns: ns(spread.least),
             most_ns: ns(spread.most),
             outliers: spread.outliers,
-            cpu_median_ns: cpu,
-            major_faults: disk.map(|(faults, _)| faults),
-            read_bytes: disk.map(|(_, bytes)| bytes),
-            ratio: timed.ratio.map(|ratio| Ratio {
-                ratio: ratio.ratio,
-                low: ratio.interval.map(|interval| interval.0),
-                high: ratio.interval.map(|interval| interval.1),
-                level: LEVEL,
-            }),
+            cpu_median_ns: median(|run| run.cpu_ns),
+            major_faults: median(|run| run.major_faults),
+            read_bytes: median(|run| run.read_bytes),
+            ratio: timed.ratio,
             watched,
             wall_ns: timed.runs.iter().map(|run| run.wall_ns).collect(),
-            cpu_ns: cpu.map(|_| timed.runs.iter().map(|run| run.cpu_ns).collect()),
+            cpu_ns: is_measured.then(|| timed.runs.iter().map(|run| run.cpu_ns).collect()),
         }
     }
 }
@@ -362,7 +343,7 @@ fn notes(measured: &Measured, machine: &Machine) -> Vec<String> {
     let mut notes = Vec::new();
     let control = measured.variants.iter().find(|timed| timed.control);
     if let Some(ratio) = control.and_then(|timed| timed.ratio) {
-        if ratio.interval.is_none() {
+        if ratio.interval().is_none() {
             notes.push("fewer than 6 rounds: no interval".to_owned());
         } else if !ratio.holds_one() {
             notes.push(

@@ -188,7 +188,7 @@ pub(super) fn measure(name: &str, variants: &[Variant], rounds: usize) -> Result
             pairs.map(|(one, first)| one.wall_ns as f64 / first.wall_ns as f64).collect();
         let Spread { low, median, high, .. } = Spread::of(&ratios);
         let ms = timed.spread.median / 1e6;
-        let interval = timed.ratio.and_then(|ratio| ratio.interval);
+        let interval = timed.ratio.and_then(|ratio| ratio.interval());
         let interval = interval.map(|(from, to)| format!(", {from:.3} to {to:.3}"));
         let interval = interval.unwrap_or_default();
         println!("  {way:<32}{ms:>10.1}{median:>12.3} ({low:.3} to {high:.3}){interval}");

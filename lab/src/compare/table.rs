@@ -275,7 +275,9 @@ fn notes(options: &CompareArgs, program: &Program, measured: &Measured) -> Vec<S
         );
     }
     let control = measured.variants.iter().find(|timed| timed.control);
-    if control.and_then(|timed| timed.ratio).is_some_and(|r| r.interval.is_some() && !r.holds_one())
+    if control
+        .and_then(|timed| timed.ratio)
+        .is_some_and(|r| r.interval().is_some() && !r.holds_one())
     {
         notes.push(
             "the control differs from itself: the machine was disturbed; measure again".to_owned(),
@@ -287,6 +289,6 @@ fn notes(options: &CompareArgs, program: &Program, measured: &Measured) -> Vec<S
 /// Returns a ratio and, if there is one, its interval.
 fn ratio_parts(ratio: Ratio) -> (String, Option<String>) {
     let digits = if ratio.ratio < 0.1 { 3 } else { 2 };
-    let interval = ratio.interval.map(|(from, to)| format!("{from:.digits$}–{to:.digits$}"));
+    let interval = ratio.interval().map(|(from, to)| format!("{from:.digits$}–{to:.digits$}"));
     (format!("{:.digits$}", ratio.ratio), interval)
 }

@@ -1,6 +1,6 @@
 //! A distribution as one line of blocks: all variants on one axis.
 
-use becalm_host::bench::{Measured, Timed};
+use becalm_lib::bench::Figures;
 
 /// Heights of a block.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -16,20 +16,19 @@ pub(crate) struct Axis {
 
 impl Axis {
     /// Returns the axis for all variants.
-    pub(crate) fn of(measured: &Measured) -> Self {
-        let spreads = || measured.variants.iter().map(|timed| timed.spread);
-        let from = spreads().map(|spread| spread.least).fold(f64::INFINITY, f64::min);
-        let fence = |high: f64, low: f64| high + 1.5 * (high - low);
-        let to = spreads().map(|s| s.most.min(fence(s.high, s.low))).fold(from, f64::max);
+    pub(crate) fn of(variants: &[Figures]) -> Self {
+        let from = variants.iter().map(|it| it.least_ns).min().unwrap_or(0) as f64;
+        let fence = |it: &Figures| it.high_ns as f64 + 1.5 * (it.high_ns - it.low_ns) as f64;
+        let to = variants.iter().map(|it| fence(it).min(it.most_ns as f64)).fold(from, f64::max);
         Self { from, to }
     }
 
     /// Counts the starts in each of a number of bins.
-    pub(crate) fn bins(self, timed: &Timed, bins: usize) -> Vec<usize> {
+    pub(crate) fn bins(self, wall_ns: &[u64], bins: usize) -> Vec<usize> {
         let mut counts = vec![0; bins];
         let width = (self.to - self.from) / bins as f64;
-        for run in &timed.runs {
-            let place = if width > 0.0 { (run.wall_ns as f64 - self.from) / width } else { 0.0 };
+        for ns in wall_ns {
+            let place = if width > 0.0 { (*ns as f64 - self.from) / width } else { 0.0 };
             // Casting a value out of range saturates.
             let at = (place as usize).min(bins.saturating_sub(1));
             if let Some(count) = counts.get_mut(at) {
@@ -54,38 +53,32 @@ pub(crate) fn blocks(counts: &[usize]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use becalm_host::bench::Taken;
     use becalm_host::bench::stats::Spread;
 
     use super::*;
 
-    fn timed(times: &[u64]) -> Timed {
+    fn axis(times: &[u64]) -> Axis {
         let walls: Vec<f64> = times.iter().map(|&ns| ns as f64).collect();
-        Timed {
-            name: String::new(),
-            control: false,
-            runs: times.iter().map(|&wall_ns| Taken { wall_ns, ..Taken::default() }).collect(),
-            spread: Spread::of(&walls),
-            ratio: None,
-        }
+        let spread = Spread::of(&walls);
+        let [least_ns, low_ns, high_ns, most_ns] =
+            [spread.least, spread.low, spread.high, spread.most].map(|ns| ns.round() as u64);
+        Axis::of(&[Figures { least_ns, low_ns, high_ns, most_ns, ..Figures::default() }])
     }
 
     #[test]
     fn every_start_is_in_one_bin_and_an_outlier_in_the_last() {
-        let timed = timed(&[10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 5000]);
-        let measured = Measured { variants: vec![timed.clone()], rounds: 11 };
-        let axis = Axis::of(&measured);
+        let times = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 5000];
+        let axis = axis(&times);
         assert!(axis.to < 100.0, "{axis:?}");
-        let bins = axis.bins(&timed, 5);
+        let bins = axis.bins(&times, 5);
         assert_eq!(bins.iter().sum::<usize>(), 11);
         assert!(bins[4] >= 1);
     }
 
     #[test]
     fn equal_times_make_one_block() {
-        let timed = timed(&[7; 4]);
-        let axis = Axis::of(&Measured { variants: vec![timed.clone()], rounds: 4 });
-        assert_eq!(blocks(&axis.bins(&timed, 3)), "█  ");
+        let times = [7; 4];
+        assert_eq!(blocks(&axis(&times).bins(&times, 3)), "█  ");
     }
 
     #[test]

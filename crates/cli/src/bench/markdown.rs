@@ -12,17 +12,12 @@ pub(crate) fn report(report: &Report) -> String {
     let mut text = format!("{}.\n\n", setting(report));
     text.push_str("| variant | median, ms | quartiles, ms | times the first |\n");
     text.push_str("| --- | ---: | ---: | ---: |\n");
-    for timed in &report.measured.variants {
+    for variant in &report.variants {
+        let [low, median, high] =
+            [variant.low_ns, variant.median_ns, variant.high_ns].map(milliseconds);
+        let (name, ratio) = (escaped(&name(variant)), ratio_words(variant.ratio));
         // Writing to a String cannot fail.
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} to {} | {} |",
-            escaped(&name(timed)),
-            milliseconds(timed.spread.median as u64),
-            milliseconds(timed.spread.low as u64),
-            milliseconds(timed.spread.high as u64),
-            ratio_words(timed.ratio),
-        );
+        let _ = writeln!(text, "| {name} | {median} | {low} to {high} | {ratio} |");
     }
     if report.variants.iter().any(|variant| variant.watched.is_some()) {
         let _ = write!(

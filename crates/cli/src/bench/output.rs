@@ -1,8 +1,7 @@
 //! Output of a measurement: text with distributions, or one of the forms that other programs read.
 
-use becalm_host::bench::Timed;
 use becalm_host::bench::stats::Ratio;
-use becalm_lib::bench::{Report, Watched};
+use becalm_lib::bench::{Figures, Report, Watched};
 use becalm_lib::relocations::Relocations;
 use becalm_lib::words::{counted, grouped, milliseconds};
 
@@ -19,8 +18,8 @@ pub(crate) fn setting(report: &Report) -> String {
 }
 
 /// Returns a variant's name; for the control, a description.
-pub(crate) fn name(timed: &Timed) -> String {
-    if timed.control { "the first again (control)".to_owned() } else { timed.name.clone() }
+pub(crate) fn name(variant: &Figures) -> String {
+    if variant.control { "the first again (control)".to_owned() } else { variant.name.clone() }
 }
 
 /// The columns of the traced starts.
@@ -56,9 +55,9 @@ pub(crate) fn watched_cells(watched: &Watched) -> [String; 7] {
 
 /// Formats a ratio with its interval.
 pub(crate) fn ratio_words(ratio: Option<Ratio>) -> String {
-    let Some(Ratio { ratio, interval }) = ratio else { return "1".to_owned() };
+    let Some(Ratio { ratio, low, high, .. }) = ratio else { return "1".to_owned() };
     let digits = if ratio < 0.1 { 3 } else { 2 };
-    match interval {
+    match low.zip(high) {
         Some((from, to)) => format!("{ratio:.digits$} ({from:.digits$} to {to:.digits$})"),
         None => format!("{ratio:.digits$}"),
     }

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use becalm_host::bench::Timed;
 use becalm_lib::bench::{Figures, Report};
 use becalm_lib::escape::shortened;
 use becalm_lib::trace::report::words_of_pages;
@@ -39,8 +38,8 @@ pub(crate) fn text(look: Look, report: &Report) -> String {
 
 /// Returns the names of the variants, as wide as the longest.
 fn names(report: &Report) -> Vec<String> {
-    let variants = report.measured.variants.iter();
-    let names: Vec<String> = variants.map(|timed| shortened(&name(timed), WIDEST)).collect();
+    let variants = report.variants.iter();
+    let names: Vec<String> = variants.map(|variant| shortened(&name(variant), WIDEST)).collect();
     let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     names.iter().map(|name| format!("{name:width$}")).collect()
 }
@@ -63,27 +62,25 @@ fn table(names: &[String], heading: &str, rows: impl Iterator<Item = Option<Stri
 }
 
 fn times(names: &[String], look: Look, report: &Report) -> String {
-    let variants = &report.measured.variants;
-    let timed_cpu = variants.iter().any(|timed| timed.cpu_median_ns().is_some());
+    let timed_cpu = report.variants.iter().any(|variant| variant.cpu_median_ns.is_some());
     let cpu_column = |text: &str| if timed_cpu { format!("{text:>9}  ") } else { String::new() };
     let (median, cpu) = ("median ms", cpu_column("CPU ms"));
     let heading = look.strong(&format!("{median:>10}  {:>17}  {cpu}times the first", "quartiles"));
-    let row = |timed: &Timed| {
-        let spread = timed.spread;
+    let row = |variant: &Figures| {
         let [low, median, high] =
-            [spread.low, spread.median, spread.high].map(|ns| milliseconds(ns as u64));
+            [variant.low_ns, variant.median_ns, variant.high_ns].map(milliseconds);
         let quartiles = format!("{low} – {high}");
-        let cpu = timed.cpu_median_ns().map(|ns| milliseconds(ns as u64)).unwrap_or_default();
-        let words = ratio_words(timed.ratio);
-        let ratio = match timed.ratio {
-            Some(ratio) if timed.control || ratio.holds_one() => words,
+        let cpu = variant.cpu_median_ns.map(milliseconds).unwrap_or_default();
+        let words = ratio_words(variant.ratio);
+        let ratio = match variant.ratio {
+            Some(ratio) if variant.control || ratio.holds_one() => words,
             Some(ratio) if ratio.ratio < 1.0 => look.good(&words),
             Some(_) => look.costly(&words),
             None => words,
         };
         Some(format!("{median:>10}  {quartiles:>17}  {}{ratio}", cpu_column(&cpu)))
     };
-    table(names, &heading, variants.iter().map(row))
+    table(names, &heading, report.variants.iter().map(row))
 }
 
 /// Returns what cold starts waited for and read.
@@ -110,14 +107,14 @@ fn watched(names: &[String], look: Look, report: &Report) -> String {
 }
 
 fn distributions(names: &[String], look: Look, report: &Report) -> String {
-    let axis = Axis::of(&report.measured);
+    let axis = Axis::of(&report.variants);
     let [from, to] = [axis.from, axis.to].map(|ns| format!("{} ms", milliseconds(ns as u64)));
     let ends = look.faint(&format!("{from:<half$}{to:>half$}", half = BINS / 2));
-    let row = |timed: &Timed| {
-        let blocks = look.origin(&blocks(&axis.bins(timed, BINS)));
-        let beyond = timed.runs.iter().filter(|run| run.wall_ns as f64 > axis.to).count();
+    let row = |variant: &Figures| {
+        let blocks = look.origin(&blocks(&axis.bins(&variant.wall_ns, BINS)));
+        let beyond = variant.wall_ns.iter().filter(|ns| **ns as f64 > axis.to).count();
         let beyond = if beyond > 0 { format!(" {beyond} beyond") } else { String::new() };
         Some(blocks + &look.faint(&beyond))
     };
-    table(names, &ends, report.measured.variants.iter().map(row))
+    table(names, &ends, report.variants.iter().map(row))
 }

@@ -136,28 +136,6 @@ pub struct Timed {
     pub ratio: Option<Ratio>,
 }
 
-impl Timed {
-    /// Returns the median of the page faults that waited for the disk, and of the bytes that were read
-    /// from it; `None` if they were not measured.
-    #[must_use]
-    pub fn disk_medians(&self) -> Option<(u64, u64)> {
-        let median = |of: fn(&Taken) -> u64| {
-            let values: Vec<f64> = self.runs.iter().map(|run| of(run) as f64).collect();
-            Spread::of(&values).median.round() as u64
-        };
-        let is_measured = self.cpu_median_ns().is_some();
-        is_measured.then(|| (median(|run| run.major_faults), median(|run| run.read_bytes)))
-    }
-
-    /// Returns the median of the processor times in nanoseconds, or `None` if they were not
-    /// measured.
-    #[must_use]
-    pub fn cpu_median_ns(&self) -> Option<f64> {
-        let times: Vec<f64> = self.runs.iter().map(|run| run.cpu_ns as f64).collect();
-        times.iter().any(|&time| time > 0.0).then(|| Spread::of(&times).median)
-    }
-}
-
 /// Measures one start of a command.
 ///
 /// # Errors

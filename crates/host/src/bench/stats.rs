@@ -2,11 +2,12 @@
 //! normally distributed: a disturbed start is an outlier, and one outlier changes none of these
 //! figures much.
 
+use serde::Serialize;
 use statrs::distribution::{ContinuousCDF, Normal};
 use statrs::statistics::{Data, Max, Min, OrderStatistics};
 
 /// Confidence level: 95 of 100 such intervals include the true value.
-pub const LEVEL: f64 = 0.95;
+const LEVEL: f64 = 0.95;
 
 /// Up to this number of pairs the distribution of the signed-rank statistic is computed exactly.
 /// For more pairs the normal distribution is accurate enough.
@@ -52,13 +53,17 @@ impl Spread {
     }
 }
 
-/// Ratio of two times.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// The ratio of a variant's time to the first variant's.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Ratio {
-    /// The estimate.
+    /// The Hodges-Lehmann estimate.
     pub ratio: f64,
-    /// Its interval at [`LEVEL`]; `None` if there are too few pairs (below 6).
-    pub interval: Option<(f64, f64)>,
+    /// The lower end of the signed-rank interval; null below 6 rounds.
+    pub low: Option<f64>,
+    /// The upper end of the interval; null below 6 rounds.
+    pub high: Option<f64>,
+    /// The level of the interval.
+    pub level: f64,
 }
 
 impl Ratio {
@@ -82,13 +87,20 @@ impl Ratio {
             let to = averages.get(averages.len().checked_sub(cut)?)?;
             Some((from.exp(), to.exp()))
         });
-        Self { ratio: Data::new(averages).median().exp(), interval }
+        let (low, high) = interval.unzip();
+        Self { ratio: Data::new(averages).median().exp(), low, high, level: LEVEL }
+    }
+
+    /// Returns both ends of the interval.
+    #[must_use]
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        self.low.zip(self.high)
     }
 
     /// Returns true if the interval includes 1, so that no difference was shown.
     #[must_use]
     pub fn holds_one(&self) -> bool {
-        self.interval.is_none_or(|(from, to)| from <= 1.0 && 1.0 <= to)
+        self.interval().is_none_or(|(from, to)| from <= 1.0 && 1.0 <= to)
     }
 }
 
@@ -156,7 +168,7 @@ mod tests {
         times[3] = 9000.0;
         let ratio = Ratio::of_pairs(&times, &base);
         assert!((ratio.ratio - 2.0).abs() < 1e-9, "{ratio:?}");
-        let (from, to) = ratio.interval.expect("20 pairs");
+        let (from, to) = ratio.interval().expect("20 pairs");
         assert!((from - 2.0).abs() < 1e-9 && (to - 2.0).abs() < 1e-9, "{ratio:?}");
         assert_eq!(Spread::of(&times).outliers, 1);
     }
@@ -181,7 +193,7 @@ mod tests {
         let (a, b) = ([1.0, 2.0, 3.0, 4.0, 5.0, 9.0], [2.0, 5.0, 4.0, 9.0, 9.0, 20.0]);
         let (there, back) = (Ratio::of_pairs(&a, &b), Ratio::of_pairs(&b, &a));
         assert!((there.ratio * back.ratio - 1.0).abs() < 1e-12);
-        let ((low, _), (_, high)) = (there.interval.expect("6"), back.interval.expect("6"));
+        let ((low, _), (_, high)) = (there.interval().expect("6"), back.interval().expect("6"));
         assert!((low * high - 1.0).abs() < 1e-12);
     }
 
@@ -198,7 +210,7 @@ mod tests {
                 times.push(1.5 * (1.0 + shared + noise()));
                 base.push(1.0 + shared + noise());
             }
-            let (from, to) = Ratio::of_pairs(&times, &base).interval.expect("15 pairs");
+            let (from, to) = Ratio::of_pairs(&times, &base).interval().expect("15 pairs");
             from <= 1.5 && 1.5 <= to
         });
         let share = including.count() as f64 / f64::from(runs);
@@ -207,7 +219,7 @@ mod tests {
 
     #[test]
     fn too_few_pairs_have_no_interval_and_no_pairs_no_ratio() {
-        assert_eq!(Ratio::of_pairs(&[2.0; 5], &[1.0; 5]).interval, None);
+        assert_eq!(Ratio::of_pairs(&[2.0; 5], &[1.0; 5]).interval(), None);
         assert!(Ratio::of_pairs(&[], &[]).ratio.is_nan());
         assert!(Ratio::of_pairs(&[0.0], &[0.0]).ratio.is_nan());
         assert!(Ratio::of_pairs(&[], &[]).holds_one());
