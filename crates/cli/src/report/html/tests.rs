@@ -121,7 +121,7 @@ fn an_object_is_expanded_once_though_needs_run_in_a_circle() {
         Node { path: "/b".into(), children: vec![child(Answered::Before(1)), loaded(1)] },
     ];
     let steps = steps(&nodes);
-    let begun = steps.iter().filter(|step| matches!(step, Step::Begin { .. })).count();
+    let begun = steps.iter().filter(|step| matches!(step, Step::Begin(_))).count();
     let ended = steps.iter().filter(|step| matches!(step, Step::End)).count();
     assert_eq!((begun, ended), (3, 3));
     assert!(steps.iter().any(|step| matches!(step, Step::Leaf(item) if item.missing)));
@@ -140,7 +140,7 @@ fn a_long_chain_of_objects_is_nested_no_deeper_than_browsers_bear() {
     let mut depth = 0_usize;
     for step in steps(&nodes) {
         match step {
-            Step::Begin { .. } => depth += 1,
+            Step::Begin(_) => depth += 1,
             Step::End => depth -= 1,
             Step::Leaf(_) => {}
         }

@@ -12,19 +12,11 @@ use becalm_lib::report::start::{Answered, Node};
 /// The number of nested levels; browsers have problems with deep ones.
 const DEEPEST: usize = 40;
 
-/// Levels that are open at first.
-const OPEN: usize = 1;
-
 /// One step of drawing the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// An object with needed strings, which follow.
-    Begin {
-        /// The object.
-        item: Item,
-        /// True if its children are shown at first.
-        open: bool,
-    },
+    Begin(Item),
     /// The end of an object's needed strings.
     End,
     /// An object or a string with nothing below it.
@@ -49,20 +41,23 @@ pub(crate) struct Item {
 /// Returns the steps for all objects.
 pub(crate) fn steps(nodes: &[Node]) -> Vec<Step> {
     let Some(program) = nodes.first() else { return Vec::new() };
-    let mut steps = Vec::new();
     let item = Item { name: shown(program.path.as_bstr()), ..Item::default() };
-    steps.push(Step::Begin { item, open: true });
-    // The objects that are being expanded, each with its next child.
-    let mut levels = vec![(0, 0)];
+    let mut steps = vec![Step::Begin(item)];
     let mut expanded = vec![false; nodes.len()];
     expanded[0] = true;
-    while let Some((object, next)) = levels.last_mut() {
-        let Some(child) = nodes[*object].children.get(*next) else {
-            levels.pop();
-            steps.push(Step::End);
-            continue;
-        };
-        *next += 1;
+    expand(nodes, program, 1, &mut expanded, &mut steps);
+    steps
+}
+
+/// Adds the needed strings of an object, and what is below each.
+fn expand(
+    nodes: &[Node],
+    object: &Node,
+    depth: usize,
+    expanded: &mut [bool],
+    steps: &mut Vec<Step>,
+) {
+    for child in &object.children {
         let (path, note, loaded) = match child.answer {
             Answered::Loaded(at, source) => {
                 (shown(nodes[at].path.as_bstr()), rule(source), Some(at))
@@ -74,17 +69,17 @@ pub(crate) fn steps(nodes: &[Node]) -> Vec<Step> {
         let name = shown(child.needed.as_bstr());
         let missing = child.answer == Answered::Missing;
         let item = Item { name, path, note, misses: child.misses, missing };
-        let is_first = |at: &usize| !std::mem::replace(&mut expanded[*at], true);
-        let loaded = loaded.filter(is_first).filter(|at| !nodes[*at].children.is_empty());
-        match loaded.filter(|_| levels.len() < DEEPEST) {
-            Some(at) => {
-                steps.push(Step::Begin { item, open: levels.len() < OPEN });
-                levels.push((at, 0));
+        let loaded = loaded.filter(|at| !std::mem::replace(&mut expanded[*at], true));
+        let below = loaded.map(|at| &nodes[at]).filter(|object| !object.children.is_empty());
+        match below.filter(|_| depth < DEEPEST) {
+            Some(object) => {
+                steps.push(Step::Begin(item));
+                expand(nodes, object, depth + 1, expanded, steps);
             }
             None => steps.push(Step::Leaf(item)),
         }
     }
-    steps
+    steps.push(Step::End);
 }
 
 /// Names the rule that found an object.
