@@ -141,6 +141,5 @@ fn idle(folder: &Path) -> Result<PathBuf> {
 
 /// Counts the searches that becalm's module answered, by its log; none without a log.
 fn answers(log: &Path) -> usize {
-    let processes = audit_log::parse(&fs::read(log).unwrap_or_default());
-    processes.iter().flat_map(|one| &one.lookups).filter(|one| one.answer.is_some()).count()
+    audit_log::parse(&fs::read(log).unwrap_or_default()).iter().map(|one| one.answered).sum()
 }

@@ -10,66 +10,28 @@
 
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 
+use crate::lossy::lossy;
 use crate::probe::{Call, Outcome, Probe, SearchSource};
 
-/// The log of one process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// One process of a log.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AuditedProcess {
-    /// The process id in the process's own PID namespace.
+    /// Its program; empty if it made no lookup.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
+    /// Its process id.
     pub pid: u32,
-    /// The lookups in order.
-    pub lookups: Vec<Lookup>,
-}
-
-/// One lookup and its result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lookup {
-    /// The requester. It is empty if the log has no line about it.
-    pub needed_by: BString,
-    /// The needed string.
-    pub needed: BString,
-    /// The module's answer, if it gave one.
-    pub answer: Option<BString>,
-    /// The candidates of the loader's own search.
-    pub tries: Vec<(SearchSource, BString)>,
-    /// The path of the object that the lookup mapped.
-    pub mapped: Option<BString>,
-}
-
-impl Lookup {
-    /// Returns the attempts: the answer, the needed string if it is a path, or the candidates.
-    fn attempts(&self) -> Vec<(SearchSource, &BString)> {
-        match &self.answer {
-            Some(answer) => vec![(SearchSource::Direct, answer)],
-            None if self.needed.contains(&b'/') => {
-                vec![(SearchSource::Direct, self.mapped.as_ref().unwrap_or(&self.needed))]
-            }
-            None => self.tries.iter().map(|(source, path)| (*source, path)).collect(),
-        }
-    }
-}
-
-impl AuditedProcess {
-    /// Returns the attempts in order, as probes of `open`.
-    #[must_use]
-    pub fn probes(&self) -> Vec<Probe> {
-        let mut probes = Vec::new();
-        for lookup in &self.lookups {
-            for (source, path) in lookup.attempts() {
-                let hit = lookup.mapped.as_ref() == Some(path);
-                probes.push(Probe {
-                    needed_by: lookup.needed_by.clone(),
-                    needed: lookup.needed.clone(),
-                    source,
-                    path: path.clone(),
-                    call: Call::Open,
-                    outcome: if hit { Outcome::Hit } else { Outcome::Miss },
-                });
-            }
-        }
-        probes
-    }
+    /// The number of its lookups.
+    #[serde(rename = "questions")]
+    pub lookups: usize,
+    /// The number of those that the index answered.
+    pub answered: usize,
+    /// Attempts that found nothing.
+    pub missed_opens: usize,
+    /// The attempts ([probes](#probe)).
+    pub probes: Vec<Probe>,
 }
 
 /// The module's decision about the symbol bindings of a start.
@@ -122,7 +84,7 @@ pub fn parse(log: &[u8]) -> Vec<AuditedProcess> {
         let index = *of_pid.entry(pid).or_insert(readers.len());
         if index == readers.len() {
             let process = AuditedProcess { pid, ..AuditedProcess::default() };
-            readers.push(Reader { process, objects: FxHashMap::default() });
+            readers.push(Reader { process, ..Reader::default() });
         }
         match (*what, rest) {
             (b"object", [_, path]) => readers[index].object(id, unescape(path)),
@@ -132,44 +94,52 @@ pub fn parse(log: &[u8]) -> Vec<AuditedProcess> {
             _ => {}
         }
     }
-    readers.into_iter().map(|reader| reader.process).collect()
+    let finished = |Reader { process, .. }| {
+        let missed = |probe: &&Probe| probe.outcome == Outcome::Miss;
+        let missed_opens = process.probes.iter().filter(missed).count();
+        AuditedProcess { missed_opens, ..process }
+    };
+    readers.into_iter().map(finished).collect()
 }
 
 /// The state of one process while its lines are read.
+#[derive(Default)]
 struct Reader {
     process: AuditedProcess,
     /// The paths of objects by their id in the log.
     objects: FxHashMap<BString, BString>,
+    /// The requester of the current lookup. It is empty if the log has no line about it.
+    needed_by: BString,
+    /// The needed string of the current lookup.
+    needed: BString,
+    /// True if the module answered it.
+    is_answered: bool,
+    /// True if it mapped an object.
+    has_mapped: bool,
+    /// The position of its first probe.
+    first: usize,
 }
 
 impl Reader {
     fn object(&mut self, id: &[u8], path: BString) {
         self.objects.insert(id.into(), path.clone());
         // `la_objopen` follows the last `la_objsearch` of the lookup that mapped the object.
-        if let Some(lookup) = self.process.lookups.last_mut()
-            && lookup.mapped.is_none()
-        {
-            let fits = lookup.attempts().last().is_some_and(|(_, tried)| **tried == path)
-                || lookup.needed.contains(&b'/');
-            if fits {
-                lookup.mapped = Some(path);
-            }
+        let own = &mut self.process.probes[self.first..];
+        let Some(last) = own.last_mut().filter(|_| !self.has_mapped) else { return };
+        let is_path = last.needed.contains(&b'/');
+        if is_path && !self.is_answered {
+            last.path.clone_from(&path);
         }
+        if last.path == path {
+            last.outcome = Outcome::Hit;
+        }
+        self.has_mapped = is_path || last.path == path;
     }
 
     fn search(&mut self, id: &[u8], source: Option<u32>, name: BString, answer: BString) {
         let source = match source {
-            Some(LA_SER_ORIG) => {
-                let needed_by = self.objects.get(BStr::new(id)).cloned().unwrap_or_default();
-                self.process.lookups.push(Lookup {
-                    needed_by,
-                    needed: name,
-                    answer: (!answer.is_empty()).then_some(answer),
-                    tries: Vec::new(),
-                    mapped: None,
-                });
-                return;
-            }
+            // `LA_SER_ORIG` of `<link.h>`: the original name, before any search.
+            Some(1) => return self.begin(id, name, answer),
             // `LA_SER_LIBPATH`, `LA_SER_RUNPATH`, `LA_SER_CONFIG`, `LA_SER_DEFAULT`.
             Some(2) => SearchSource::LibraryPath,
             Some(4) => SearchSource::Runpath,
@@ -177,14 +147,38 @@ impl Reader {
             Some(64) => SearchSource::System,
             _ => return,
         };
-        if let Some(lookup) = self.process.lookups.last_mut() {
-            lookup.tries.push((source, name));
+        let is_searched = !self.is_answered && !self.needed.contains(&b'/');
+        if is_searched && self.process.lookups > 0 {
+            self.push(source, name);
         }
     }
-}
 
-/// `LA_SER_ORIG` of `<link.h>`: the original name, before any search.
-const LA_SER_ORIG: u32 = 1;
+    /// Begins a lookup. Its attempts are the answer, the needed string if it is a path, or the candidates of the
+    /// loader's own search.
+    fn begin(&mut self, id: &[u8], needed: BString, answer: BString) {
+        self.needed_by = self.objects.get(BStr::new(id)).cloned().unwrap_or_default();
+        if self.process.lookups == 0 {
+            self.process.path.clone_from(&self.needed_by);
+        }
+        self.process.lookups += 1;
+        self.is_answered = !answer.is_empty();
+        self.process.answered += usize::from(self.is_answered);
+        self.has_mapped = false;
+        self.first = self.process.probes.len();
+        self.needed = needed;
+        let direct = if self.is_answered { answer } else { self.needed.clone() };
+        if self.is_answered || direct.contains(&b'/') {
+            self.push(SearchSource::Direct, direct);
+        }
+    }
+
+    /// Adds an attempt, which is a miss until it maps an object.
+    fn push(&mut self, source: SearchSource, path: BString) {
+        let (needed_by, needed) = (self.needed_by.clone(), self.needed.clone());
+        let (call, outcome) = (Call::Open, Outcome::Miss);
+        self.process.probes.push(Probe { needed_by, needed, source, path, call, outcome });
+    }
+}
 
 fn number(field: &[u8]) -> Option<u32> {
     field.to_str().ok()?.parse().ok()
@@ -227,7 +221,7 @@ mod tests {
         let processes = parse(LOG);
         assert_eq!(processes.iter().map(|process| process.pid).collect::<Vec<_>>(), [7, 8]);
         let seen: Vec<String> = processes[0]
-            .probes()
+            .probes
             .iter()
             .map(|p| {
                 format!("{} {} {:?} {} {:?}", p.needed_by, p.needed, p.source, p.path, p.outcome)
