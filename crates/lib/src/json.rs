@@ -5,11 +5,10 @@ use std::fmt::Display;
 use std::fs;
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use bstr::BString;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize, Serializer};
-use thiserror::Error;
 
 pub use becalm_core::lossy::{lossy, lossy_list, lossy_option};
 
@@ -47,44 +46,21 @@ pub fn document<R: Report>(report: &R) -> Vec<u8> {
     bytes
 }
 
-/// The reason why text is not a document of a command.
-#[derive(Debug, Error)]
-pub enum ReadError {
-    /// The text does not have the form that the command writes.
-    #[error(transparent)]
-    Json(#[from] serde_json::Error),
-    /// The document has another schema.
-    #[error("not of schema {0}")]
-    Schema(&'static str),
-}
-
-/// Reads a document again.
-///
-/// # Errors
-/// Returns an error for text that is not JSON, and for a document of another command or version.
-pub fn read<R: Report + DeserializeOwned>(text: &[u8]) -> Result<R, ReadError> {
-    #[derive(Deserialize)]
-    struct Head {
-        schema: String,
-    }
-    if serde_json::from_slice::<Head>(text)?.schema != R::SCHEMA {
-        return Err(ReadError::Schema(R::SCHEMA));
-    }
-    Ok(serde_json::from_slice(text)?)
-}
-
 /// Reads a document from a file. `writer` is the command that writes such documents.
 ///
 /// # Errors
 /// Returns an error that names the file, if it cannot be read or has no such document.
 pub fn read_file<R: Report + DeserializeOwned>(path: &Path, writer: &str) -> anyhow::Result<R> {
-    let name = || shown_path(path);
-    let text = fs::read(path).with_context(name)?;
-    read(&text).map_err(|error| {
-        let is_json = matches!(error, ReadError::Json(_));
-        let what = if is_json { format!(": not what {writer} writes") } else { String::new() };
-        anyhow::Error::from(error).context(name() + &what)
-    })
+    #[derive(Deserialize)]
+    struct Head {
+        schema: String,
+    }
+    let name = shown_path(path);
+    let text = fs::read(path).with_context(|| name.clone())?;
+    let not_written = || format!("{name}: not what {writer} writes");
+    let head: Head = serde_json::from_slice(&text).with_context(not_written)?;
+    ensure!(head.schema == R::SCHEMA, "{name}: not of schema {}", R::SCHEMA);
+    serde_json::from_slice(&text).with_context(not_written)
 }
 
 /// Returns a value as JSON.

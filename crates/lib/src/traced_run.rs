@@ -106,7 +106,7 @@ mod tests {
                 {{"file": "/usr/bin/static", "interpreter": null, "secure": false, "classes": []}},
                 {{"file": "/usr/bin/su", "interpreter": "/lib64/ld.so", "secure": true, "classes": []}}]}}"#
         );
-        let traced = searched(&json::read(text.as_bytes()).unwrap(), &[]);
+        let traced = searched(&serde_json::from_str(&text).unwrap(), &[]);
         assert_eq!(traced.programs, [PathBuf::from("/usr/bin/perl")]);
         let names = vec![format!("{HASH}-a").into(), format!("{HASH}-b").into()];
         let store = PathStore { path: "/s".into(), packages: Packages::Chosen(names) };
