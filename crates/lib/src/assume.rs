@@ -1,7 +1,8 @@
 //! Assumptions of a prediction beyond the file itself: the root, the environment, the loader.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
@@ -122,10 +123,15 @@ impl Assumptions {
             })?,
         };
         let is_here = options.sysroot.is_none();
-        let variable = |flag: &Option<OsString>, name: &str| -> Option<BString> {
-            let value = flag.clone().or_else(|| env::var_os(name).filter(|_| is_here));
+        Ok(Self::of(options, fs, |name| env::var_os(name).filter(|_| is_here).as_ref().map(bytes)))
+    }
+
+    /// Returns the assumptions that the flags make in an environment with these variables.
+    pub(crate) fn of(options: &Options, fs: OsFs, own: impl Fn(&str) -> Option<BString>) -> Self {
+        let variable = |flag: &Option<OsString>, name: &str| {
+            let value = flag.as_ref().map(bytes).or_else(|| own(name));
             // An empty variable counts as unset for the loaders.
-            value.as_ref().map(bytes).filter(|value| !value.is_empty())
+            value.filter(|value| !value.is_empty())
         };
         let environment = Environment {
             library_path: variable(&options.library_path, "LD_LIBRARY_PATH"),
@@ -136,19 +142,20 @@ impl Assumptions {
         };
         let tunables = variable(&None, TUNABLES).unwrap_or_default();
         let choice = FactChoice { libc: options.libc, cpu: options.cpu.clone(), tunables };
-        let switches = env::var_os(SWITCHES).filter(|_| is_here);
-        Ok(Self {
+        let switches = own(SWITCHES);
+        let switches = switches.as_ref().map(|switches| OsStr::from_bytes(switches));
+        Self {
             environment,
             finds_readers: false,
             choice,
             loader: options.loader.as_ref().map(|path| fs.inside(path)),
             secure: options.secure,
             stores: options.store.stores(&fs.session()),
-            module_is_off: has_switch(switches.as_deref(), OFF),
-            bindings_are_off: has_switch(switches.as_deref(), NO_BIND),
+            module_is_off: has_switch(switches, OFF),
+            bindings_are_off: has_switch(switches, NO_BIND),
             indexes: Indexes::default(),
             fs,
-        })
+        }
     }
 
     /// Sets the strategies that loaders read; if none are given, they are detected in the loaders'

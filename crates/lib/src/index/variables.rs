@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use becalm_core::facts::Environment;
 use becalm_core::index::tls;
-use bstr::{BString, ByteSlice};
+use bstr::ByteSlice;
 use serde::Serialize;
 
 use crate::index::{file, places, platforms};
@@ -286,14 +286,11 @@ fn joined(elements: &[&[u8]]) -> OsString {
 
 /// Returns the libraries to preload and the directories to search of this process's environment.
 pub(crate) fn environment_of_process() -> Environment {
-    environment_of(|name| std::env::var_os(name).as_ref().map(path::bytes))
-}
-
-/// Returns the libraries to preload and the directories to search of an environment, from the values
-/// of its variables.
-pub(crate) fn environment_of(value: impl Fn(&str) -> Option<BString>) -> Environment {
-    // An empty variable counts as unset for the loaders.
-    let variable = |name| value(name).filter(|value| !value.is_empty());
+    let variable = |name: &str| {
+        // An empty variable counts as unset for the loaders.
+        let value = std::env::var_os(name).filter(|value| !value.is_empty());
+        value.as_ref().map(path::bytes)
+    };
     Environment {
         library_path: variable("LD_LIBRARY_PATH"),
         preload: variable("LD_PRELOAD"),

@@ -12,17 +12,12 @@ use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use becalm_core::closure::Closure;
-use becalm_core::loader::Environment;
+use becalm_host::OsFs;
 use becalm_host::trace::{self, Image};
-use becalm_host::{FactChoice, OsFs};
 use bstr::BString;
 
-use crate::assume::{Assumptions, Secure};
+use crate::assume::{self, Assumptions, Secure};
 use crate::check::{Program, start};
-use crate::index::file::Indexes;
-use crate::index::variables::{
-    AUDIT, NO_BIND, OFF, SWITCHES, TUNABLES, environment_of, has_switch,
-};
 use crate::path::path_bytes;
 use crate::targets::Target;
 use crate::trace::options::Options;
@@ -123,27 +118,11 @@ fn assumptions(image: &Image, options: &Options) -> Assumptions {
         let found = image.environment.iter().find(|(key, _)| key == name);
         found.map(|(_, value)| value.clone())
     };
-    let switches = variable(SWITCHES);
-    let switches = switches.as_ref().map(|switches| OsStr::from_bytes(switches));
-    let mut assumed = Assumptions {
-        fs: OsFs::new(),
-        environment: Environment {
-            audit: variable(AUDIT).filter(|value| !value.is_empty()),
-            secure: image.secure,
-            ..environment_of(variable)
-        },
-        finds_readers: false,
-        choice: FactChoice {
-            tunables: variable(TUNABLES).unwrap_or_default(),
-            ..FactChoice::default()
-        },
-        loader: None,
-        secure: if image.secure { Secure::Yes } else { Secure::No },
-        stores: options.store.stores(&OsFs::new().session()),
-        module_is_off: has_switch(switches, OFF),
-        bindings_are_off: has_switch(switches, NO_BIND),
-        indexes: Indexes::default(),
-    };
+    let secure = if image.secure { Secure::Yes } else { Secure::No };
+    let store = options.store.clone();
+    let assume = assume::Options { secure, store, ..assume::Options::default() };
+    let mut assumed = Assumptions::of(&assume, OsFs::new(), variable);
+    assumed.environment.secure = image.secure;
     assumed.reads(options.reads.as_deref());
     assumed
 }
