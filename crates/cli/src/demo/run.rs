@@ -4,13 +4,12 @@
 //! [`becalm_lib::compare::import`] makes the store; the library functions behind the commands, and
 //! `LD_DEBUG`, give the figures.
 
-use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::{Context, Result, anyhow, bail};
-use becalm_host::child::status_within;
+use becalm_host::oracle;
 use becalm_host::trace::{self, Streams, TraceError};
 use becalm_host::write::{WriteOptions, Writer};
 use becalm_lib::assume::Assumptions;
@@ -28,6 +27,7 @@ use becalm_lib::trace::observe::watch;
 use becalm_lib::trace::options::Options;
 use becalm_lib::trace::report::Seen;
 use becalm_lib::words::{counted, grouped, milliseconds};
+use bstr::ByteSlice;
 use rayon::prelude::*;
 
 use crate::bench::variants::arguments;
@@ -98,18 +98,14 @@ impl Demo<'_> {
     fn check(&self, program: &Path) -> Result<()> {
         let options = plain_assumptions();
         let assumed = Assumptions::new(&options)?;
-        let found = targets::find(&assumed, &[program.to_owned()]);
-        let session = assumed.fs.session();
-        for target in &found.files {
-            let Ok((mut program, closure)) = start(&assumed, &session, target, "") else {
-                bail!("{}: cannot be checked", program.display());
-            };
-            program.newer_glibc = by_newer_glibc(&assumed, &session, (&program, &closure));
-            add_advice(&options, &assumed, &session, target, (&mut program, &closure));
-            let screen = check_text::screen(self.look, &program, Some(&closure));
-            Stdout::new().write_all(&screen)?;
-        }
-        Ok(())
+        let (session, target) = (assumed.fs.session(), Target::named(&assumed, program));
+        let Ok((mut program, closure)) = start(&assumed, &session, &target, "") else {
+            bail!("{}: cannot be checked", program.display());
+        };
+        program.newer_glibc = by_newer_glibc(&assumed, &session, (&program, &closure));
+        add_advice(&options, &assumed, &session, &target, (&mut program, &closure));
+        let screen = check_text::screen(self.look, &program, Some(&closure));
+        Ok(Stdout::new().write_all(&screen)?)
     }
 
     /// Makes an index of the store, and returns the variables of a start with it.
@@ -132,16 +128,12 @@ impl Demo<'_> {
         let opens = counted(seen.storm.missed_opens, "open", "opens");
         let stats = counted(seen.storm.missed_stats, "stat", "stats");
         terminal::line(format_args!("{:<9} {opens} and {stats} failed", "becalm:"))?;
-        let logs = tempfile::tempdir_in(&self.dir)?;
         let mut command = Command::new(program);
-        command.env_clear().envs(environment(variables)).stdin(Stdio::null());
+        command.env_clear().envs(environment(variables));
         command.env("LD_TRACE_LOADED_OBJECTS", "1").env("LD_DEBUG", "libs");
-        command.env("LD_DEBUG_OUTPUT", logs.path().join("log"));
-        self.quietly(&mut command)?;
-        let mut tried = 0;
-        for entry in fs::read_dir(logs.path())? {
-            tried += fs::read_to_string(entry?.path())?.matches("trying file=").count() as u64;
-        }
+        let listed = oracle::run(command, program, self.args.time_limit);
+        let listed = listed.map_err(|error| self.explained(error.into()))?;
+        let tried = listed.stderr.find_iter("trying file=").count() as u64;
         let tried = counted(tried, "file", "files");
         terminal::line(format_args!(
             "{:<9} the loader tried {tried}, with those found",
@@ -156,31 +148,22 @@ impl Demo<'_> {
         command.env = Some(environment(variables));
         command.streams = Some(Streams::with_stderr(tempfile::tempfile_in(&self.dir)?)?);
         let watched = watch(&Options::default(), &command, self.args.time_limit);
-        let report = watched.map_err(|error| match error.downcast_ref() {
-            Some(TraceError::TooLong { .. }) => self.too_long(),
-            _ => error,
-        })?;
+        let report = watched.map_err(|error| self.explained(error))?;
         let file = path_bytes(program);
         let mut images = report.images.into_iter();
         images.find(|seen| seen.file == file).context("the program was not started")
     }
 
-    /// Runs a command within the time limit and discards its output.
-    fn quietly(&self, command: &mut Command) -> Result<()> {
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-        // The exit code does not matter: the tracer records the start.
-        if status_within(&mut child, self.args.time_limit)?.is_none() {
-            return Err(self.too_long());
+    /// Returns the error of a run, with what helps against one that does not end.
+    fn explained(&self, error: anyhow::Error) -> anyhow::Error {
+        match error.downcast_ref() {
+            Some(TraceError::TooLong { .. }) => anyhow!(
+                "the program did not end within {} s and was killed; name other arguments: becalm demo \
+                 PROGRAM -- ARGS",
+                self.args.time_limit.as_secs_f64()
+            ),
+            _ => error,
         }
-        Ok(())
-    }
-
-    fn too_long(&self) -> anyhow::Error {
-        anyhow!(
-            "the program did not end within {} s and was killed; name other arguments: becalm demo \
-             PROGRAM -- ARGS",
-            self.args.time_limit.as_secs_f64()
-        )
     }
 
     fn tell(&self, before: &Seen, after: &Seen, program: &Path) -> Result<()> {
