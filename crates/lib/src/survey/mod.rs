@@ -7,6 +7,7 @@ mod owners;
 pub mod shard;
 pub mod summary;
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -22,7 +23,6 @@ use crate::check::budget::Budget;
 use crate::check::{Program, check};
 use crate::json::{self, lossy, lossy_option};
 use crate::path::path_bytes;
-use crate::survey::owners::Owners;
 use crate::survey::shard::Shard;
 use crate::targets::{Problem, Target};
 use crate::words::{words, words_of_host};
@@ -89,7 +89,7 @@ pub fn survey(
     each: &Each<'_>,
 ) {
     assumed.fs.limit_memory(REMEMBERED);
-    let (owners, seen) = (Owners::of_this_machine(), Mutex::default());
+    let (owners, seen) = (owners::of_this_machine(), Mutex::default());
     let (shard, work) = (options.shard, Work { assumed, options, owners, seen });
     let mut hosts = Vec::new();
     for path in paths {
@@ -127,7 +127,7 @@ pub fn survey(
 struct Work<'a> {
     assumed: &'a Assumptions,
     options: Options,
-    owners: Owners,
+    owners: HashMap<u32, String>,
     seen: Mutex<FxHashSet<FileId>>,
 }
 
@@ -168,7 +168,7 @@ impl Work<'_> {
         let facts = facts.map_err(|error| Problem { path: path(), reason: words(&error) })?;
         let real = fs.canonicalize(target.inside.as_ref()).unwrap_or_else(|_| path());
         let package = self.assumed.stores.package_of(real.as_ref()).map(ToOwned::to_owned);
-        let owner = self.owners.name(facts.uid());
+        let owner = self.owners.get(&facts.uid()).cloned();
         Ok(Surveyed { program, package, uid: facts.uid(), owner, bytes: facts.len() })
     }
 }

@@ -4,32 +4,23 @@ use std::collections::HashMap;
 
 use bstr::ByteSlice;
 
-/// The users of a machine.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Owners(HashMap<u32, String>);
+/// Returns the users of this machine, by their number.
+pub(super) fn of_this_machine() -> HashMap<u32, String> {
+    parse(&std::fs::read("/etc/passwd").unwrap_or_default())
+}
 
-impl Owners {
-    pub(super) fn of_this_machine() -> Self {
-        Self::parse(&std::fs::read("/etc/passwd").unwrap_or_default())
-    }
-
-    /// Parses `name:password:uid:…` lines. The first name of a user counts.
-    fn parse(text: &[u8]) -> Self {
-        let mut names = HashMap::new();
-        for line in text.lines() {
-            let fields: Vec<&[u8]> = line.splitn_str(4, ":").collect();
-            if let [name, _, uid, _] = fields.as_slice()
-                && let Some(uid) = uid.to_str().ok().and_then(|uid| uid.parse().ok())
-            {
-                names.entry(uid).or_insert_with(|| name.to_str_lossy().into_owned());
-            }
+/// Parses `name:password:uid:…` lines. The first name of a user counts.
+fn parse(text: &[u8]) -> HashMap<u32, String> {
+    let mut names = HashMap::new();
+    for line in text.lines() {
+        let fields: Vec<&[u8]> = line.splitn_str(4, ":").collect();
+        if let [name, _, uid, _] = fields.as_slice()
+            && let Some(uid) = uid.to_str().ok().and_then(|uid| uid.parse().ok())
+        {
+            names.entry(uid).or_insert_with(|| name.to_str_lossy().into_owned());
         }
-        Self(names)
     }
-
-    pub(super) fn name(&self, uid: u32) -> Option<String> {
-        self.0.get(&uid).cloned()
-    }
+    names
 }
 
 #[cfg(test)]
@@ -38,8 +29,8 @@ mod tests {
 
     #[test]
     fn the_first_name_of_a_user_counts_and_odd_lines_do_not() {
-        let owners = Owners::parse(b"root:x:0:0::/:/bin/sh\ntoor:x:0:0:::\n+::::\nbad:x:y:z\n");
-        assert_eq!(owners.name(0).as_deref(), Some("root"));
-        assert_eq!(owners.name(1), None);
+        let owners = parse(b"root:x:0:0::/:/bin/sh\ntoor:x:0:0:::\n+::::\nbad:x:y:z\n");
+        assert_eq!(owners[&0], "root");
+        assert_eq!(owners.get(&1), None);
     }
 }
