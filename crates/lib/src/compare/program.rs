@@ -7,15 +7,18 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::escape::shown;
-use crate::path::{at, path_bytes, path_of};
-use crate::words::words_of_interpreter;
 use anyhow::{Context, Result, anyhow};
-use becalm_core::closure::{self, Closure, Subject, SubjectKind};
-use becalm_core::facts::{Environment, Libc, LoaderFacts};
+use becalm_core::closure::{Closure, SubjectKind};
+use becalm_core::facts::{Libc, LoaderFacts};
+use becalm_host::OsFs;
 use becalm_host::trace::Command;
-use becalm_host::{FactChoice, OsFs, loader_facts};
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BString, ByteSlice};
+
+use crate::assume::{self, Assumptions, Secure};
+use crate::escape::shown;
+use crate::follow::follow;
+use crate::path::{at, path_bytes, path_of};
+use crate::targets::Target;
 
 /// A program and all objects that its start loads.
 #[derive(Debug)]
@@ -38,26 +41,32 @@ impl Program {
     pub fn look(path: &Path) -> Result<Self> {
         let path = found(path)?;
         refuse_script(&path)?;
+        // A copy has no set-id bit, and its starts have none of this process's variables.
+        let plain = assume::Options { secure: Secure::No, ..assume::Options::default() };
+        let assumed = Assumptions::of(&plain, OsFs::new(), |_| None);
+        let (session, target) = (assumed.fs.session(), Target::named(&assumed, &path));
+        let followed = follow(&assumed, &session, &target, &assumed.environment);
+        let followed = followed.map_err(|reason| refused(&path, reason))?.elf();
+        let (closure, _) = followed.ok_or_else(|| refused(&path, "not an ELF file"))?;
         let refused = |reason| Err(refused(&path, reason));
-        let os = OsFs::new();
-        let session = os.session();
-        let subject = Subject::open(&session, path_bytes(&path).as_ref())?;
-        let interpreter = match &subject.kind {
-            SubjectKind::Program { interpreter } => interpreter.clone(),
-            SubjectKind::Static => {
+        let facts = match (&closure.subject.kind, closure.facts.clone()) {
+            (SubjectKind::Library { .. }, _) => return refused("a library, not a program"),
+            (SubjectKind::Program { .. }, Some(facts)) if facts.libc != Libc::Musl => facts,
+            (SubjectKind::Program { .. }, Some(_)) => {
+                return refused(
+                    "a program for musl, for which there is no index, no note and no cache; becalm \
+                     fix --with absolute or farm calms it, becalm bench measures that",
+                );
+            }
+            _ => {
                 return refused(
                     "a static program: no loader searches for it; compare another program with it \
                      by --static",
                 );
             }
-            SubjectKind::Library { .. } => return refused("a library, not a program"),
         };
-        let facts = facts(&os, &path, interpreter.as_ref())?;
-        let none = Environment::default();
-        let closure =
-            closure::resolve(&session, subject, interpreter.as_ref(), facts.clone(), &none)?;
         refuse_broken(&path, &closure)?;
-        let named = path_of(interpreter.as_ref());
+        let named = path_of(closure.subject.interpreter().unwrap_or_default());
         let interpreter = named.canonicalize().with_context(at(&named))?;
         Ok(Self { path, interpreter, facts, closure })
     }
@@ -94,17 +103,6 @@ fn refuse_script(path: &Path) -> Result<()> {
     } else {
         Ok(())
     }
-}
-
-fn facts(os: &OsFs, program: &Path, interpreter: &BStr) -> Result<Arc<LoaderFacts>> {
-    let facts = loader_facts(os, interpreter, &FactChoice::default())
-        .map_err(|error| refused(program, words_of_interpreter(&error)))?;
-    if facts.libc == Libc::Musl {
-        let reason = "a program for musl, for which there is no index, no note and no cache; becalm fix \
-             --with absolute or farm calms it, becalm bench measures that";
-        return Err(refused(program, reason));
-    }
-    Ok(facts)
 }
 
 /// Returns the error of a program that cannot be compared.
