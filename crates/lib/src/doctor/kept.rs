@@ -72,8 +72,7 @@ impl Alone {
     /// Counts them.
     pub(super) fn count() -> Self {
         let kept = files().len() as u64;
-        let programs = [false, true].into_iter().flat_map(on::switched_on).flatten();
-        let programs: Vec<on::Program> = programs.collect();
+        let programs: Vec<on::Program> = switched_on().collect();
         let stale = programs.iter().filter(|program| program.fresh == Some(false)).count();
         Self { kept, switched_on: programs.len() as u64, stale: stale as u64 }
     }
@@ -129,20 +128,23 @@ impl ProgramState {
             || format!("{}: cannot be predicted", real.display()),
             |line| line.to_string(),
         );
-        let programs = [false, true].into_iter().flat_map(on::switched_on).flatten();
-        let mut of_path = programs.filter(|it| it.path.canonicalize().is_ok_and(|it| it == real));
+        let mut of_path =
+            switched_on().filter(|it| it.path.canonicalize().is_ok_and(|it| it == real));
         let switched_on = of_path.next().and_then(|it| it.fresh);
         Ok(Self { path, named, networked, first_line, gains, switched_on })
     }
+}
+
+/// Returns the programs that `becalm on` has switched on, for this user and for all.
+fn switched_on() -> impl Iterator<Item = on::Program> {
+    [false, true].into_iter().flat_map(on::switched_on).flatten()
 }
 
 fn first_line(program: &Path) -> Option<FirstLine> {
     let assumed = Assumptions::new(&assume::Options::default()).ok()?;
     let target = Target::named(&assumed, program);
     let session = assumed.fs.session();
-    let Ok(Some((mut program, closure))) = check(&assumed, &session, &target) else {
-        return None;
-    };
+    let (mut program, closure) = check(&assumed, &session, &target).ok()??;
     if let Some(closure) = &closure {
         program.add_estimate(&assumed, &session, &target, closure);
     }
