@@ -1,6 +1,5 @@
 //! One program of the page: the predicted search and objects, and the results of a run.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -42,10 +41,10 @@ pub(super) fn of(path: &Path, options: &Options, assumed: &Assumptions) -> Resul
     let target = target(&path, assumed)?;
     let session = assumed.fs.session();
     // Before the prediction, which reads the same files: the program waits for what is not in memory.
-    let mut observed = run(&target.host, options, std::env::vars_os().collect());
+    let mut observed = run(&target.host, options, None);
     // Otherwise it is timed beside its start with an index.
     if let (Some(_), Some(run), Ok(observed)) = (&options.after, &options.run, &mut observed) {
-        set_whole(observed, &own_command(&target.host, run, options), run.limit);
+        set_whole(observed, &command(&target.host, run, options, None), run.limit);
     }
     let started = start(assumed, &session, &target, "not a program of Linux");
     let (mut program, closure) = started.map_err(|problem| unchecked(&problem))?;
@@ -62,8 +61,8 @@ pub(super) fn indexed(
     assumed: &Assumptions,
 ) -> Option<Result<Observed, String>> {
     let run = options.run.as_ref()?;
-    let program = absolute(&in_path(assumed, &options.program));
-    let own = own_command(&program, run, options);
+    let program = in_path(assumed, &options.program);
+    let own = command(&program, run, options, None);
     let indexed = (!plain.has_index).then(|| by_index(&program, options));
     let (mut indexed, index) = match indexed {
         Some(Ok(indexed)) => indexed,
@@ -72,7 +71,7 @@ pub(super) fn indexed(
             return other.map(|it| it.map(|(indexed, _)| indexed));
         }
     };
-    let with = command(&program, run, options, index.environment());
+    let with = command(&program, run, options, Some(&index));
     if let Some([before, after]) = whole(&[&own, &with], run.limit) {
         plain.set_whole(before);
         indexed.set_whole(after);
@@ -85,17 +84,16 @@ pub(super) fn indexed(
 }
 
 fn by_index(program: &Path, options: &Options) -> Result<(Observed, ScratchIndex), String> {
-    let index =
-        ScratchIndex::of(program.as_os_str()).map_err(|error| words_of_chain(error.as_ref()))?;
-    let observed = run(program, options, index.environment())?;
-    Ok((observed, index))
+    let index = ScratchIndex::of(absolute(program).as_os_str());
+    let index = index.map_err(|error| words_of_chain(error.as_ref()))?;
+    Ok((run(program, options, Some(&index))?, index))
 }
 
 /// Runs the program once under the tracer, for the timeline.
 fn run(
     program: &Path,
     options: &Options,
-    environment: Vec<(OsString, OsString)>,
+    index: Option<&ScratchIndex>,
 ) -> Result<Observed, String> {
     let assume = &options.assume;
     let Some(run) = &options.run else {
@@ -113,7 +111,7 @@ fn run(
     };
     let not_watched = |why| format!("the run could not be watched: {why}");
     let streams = Streams::nowhere().map_err(|error| not_watched(words(&error)))?;
-    let command = command(&absolute(program), run, options, environment);
+    let command = command(program, run, options, index);
     let command = Command { streams: Some(streams), ..command };
     // Every exit code is accepted: the report shows how the program ended.
     let report = watch(&what, &command, run.limit).map_err(|error| match error.downcast_ref() {
@@ -130,18 +128,10 @@ fn absolute(program: &Path) -> PathBuf {
     std::path::absolute(program).unwrap_or_else(|_| program.to_owned())
 }
 
-/// Returns the command of a run in this environment.
-fn own_command(program: &Path, run: &Run, options: &Options) -> Command {
-    command(&absolute(program), run, options, std::env::vars_os().collect())
-}
-
-/// Returns the command of a run, with the assumed variables in its environment.
-fn command(
-    program: &Path,
-    run: &Run,
-    options: &Options,
-    mut environment: Vec<(OsString, OsString)>,
-) -> Command {
+/// Returns the command of a run, with the index and the assumed variables in its environment.
+fn command(program: &Path, run: &Run, options: &Options, index: Option<&ScratchIndex>) -> Command {
+    let own = || std::env::vars_os().collect();
+    let mut environment: Vec<_> = index.map_or_else(own, ScratchIndex::environment);
     let assume = &options.assume;
     for (name, value) in [
         ("LD_LIBRARY_PATH", &assume.library_path),
@@ -153,7 +143,8 @@ fn command(
             environment.push((name.into(), value.clone()));
         }
     }
-    Command { env: Some(environment), ..Command::new(program.as_os_str(), run.args.clone()) }
+    let program = absolute(program);
+    Command { env: Some(environment), ..Command::new(program, run.args.clone()) }
 }
 
 /// Returns the times of whole starts of each command: the medians of a few that are not traced, in turns, so that
