@@ -176,8 +176,6 @@ impl Reader {
             self.annotated(rest);
         } else if let Some(rest) = message.strip_prefix(b"file=") {
             self.file(rest);
-        } else if let Some(rest) = message.strip_prefix(b"  refusing to load file=") {
-            self.refused(rest);
         } else if message.starts_with(b"calling init: ")
             || message.starts_with(b"initialize program: ")
             || message.starts_with(b"transferring control: ")
@@ -215,22 +213,9 @@ impl Reader {
             b"incompatible ELF headers with the host)" => Outcome::Refused,
             _ => return,
         };
-        self.last_try(|tried| tried.said = Some(said));
-    }
-
-    /// Reads a line about a preload without the set-user-ID bit in secure-execution mode.
-    fn refused(&mut self, rest: &[u8]) {
-        self.last_try(|tried| {
-            if rest.starts_with(&tried.path) {
-                tried.said = Some(Outcome::Refused);
-            }
-        });
-    }
-
-    fn last_try(&mut self, change: impl FnOnce(&mut Try)) {
         let last = self.process.searches.last_mut().and_then(|search| search.tries.last_mut());
         if let Some(tried) = last {
-            change(tried);
+            tried.said = Some(said);
         }
     }
 
