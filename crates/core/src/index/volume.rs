@@ -8,55 +8,73 @@ use super::hash;
 const OVERLAY: u32 = 0x794c_7630;
 /// Major number of loop devices (Linux `include/uapi/linux/major.h`).
 const LOOP_MAJOR: u32 = 7;
-/// Types whose content is an image: squashfs, EROFS, cramfs, ISO 9660, romfs. Inodes and times are
-/// chosen by whoever makes the image.
-const IMAGES: [u32; 5] = [0x7371_7368, 0xe0f5_e1e2, 0x28cd_3d45, 0x9660, 0x7275];
-/// Local file systems, by `f_type`. They set both times of a directory at each change of its names.
-const LOCAL: [u32; 14] = [
-    0xef53,      // ext2, ext3, ext4
-    0x5846_5342, // XFS
-    0x9123_683e, // Btrfs
-    0xf2f5_2010, // F2FS
-    0xca45_1a4e, // bcachefs
-    0x2fc1_2fc1, // ZFS
-    0x0102_1994, // tmpfs
-    0x8584_58f6, // ramfs
-    0x3153_464a, // JFS
-    0x5265_4973, // ReiserFS
-    0x3434,      // NILFS
-    0x2405_1905, // UBIFS
-    0x7461_636f, // OCFS2
-    0x0116_1970, // GFS2
+/// It sets both times of a directory at each change of its names.
+const TIMES: u8 = 1;
+/// Each call can take a round trip.
+const NETWORKED: u8 = 2;
+/// The content is an image: inodes and times are chosen by whoever makes it.
+const IMAGE: u8 = 4;
+/// Its listings are complete, and its lookups compare bytes except in case-insensitive directories.
+const LISTED: u8 = 8;
+/// File systems by `f_type`, and their properties.
+const KNOWN: [(u32, u8); 34] = [
+    (0xef53, TIMES | LISTED),                  // ext2, ext3, ext4
+    (0x5846_5342, TIMES | LISTED),             // XFS
+    (0x9123_683e, TIMES | LISTED),             // Btrfs
+    (0xf2f5_2010, TIMES | LISTED),             // F2FS
+    (0xca45_1a4e, TIMES | LISTED),             // bcachefs
+    (0x2fc1_2fc1, TIMES | LISTED),             // ZFS
+    (0x0102_1994, TIMES | LISTED),             // tmpfs
+    (0x8584_58f6, TIMES | LISTED),             // ramfs
+    (0x3153_464a, TIMES),                      // JFS
+    (0x5265_4973, TIMES),                      // ReiserFS
+    (0x3434, TIMES),                           // NILFS
+    (0x2405_1905, TIMES),                      // UBIFS
+    (0x7461_636f, TIMES),                      // OCFS2
+    (0x0116_1970, TIMES),                      // GFS2
+    (OVERLAY, LISTED),                         // overlayfs
+    (0x7371_7368, IMAGE | LISTED),             // squashfs
+    (0xe0f5_e1e2, IMAGE | LISTED),             // EROFS
+    (0x28cd_3d45, IMAGE),                      // cramfs
+    (0x9660, IMAGE),                           // ISO 9660
+    (0x7275, IMAGE),                           // romfs
+    (0x6969, NETWORKED | TIMES | LISTED),      // NFS
+    (0x0bd0_0bd0, NETWORKED | TIMES | LISTED), // Lustre
+    (0x4750_4653, NETWORKED | TIMES | LISTED), // GPFS
+    (0x00c3_6400, NETWORKED | TIMES),          // Ceph
+    (0x1983_0326, NETWORKED | TIMES),          // BeeGFS
+    (0x6b41_4653, NETWORKED | TIMES),          // AFS
+    (0x5346_414f, NETWORKED | TIMES),          // AFS
+    (0x517b, NETWORKED),                       // SMB
+    (0xfe53_4d42, NETWORKED),                  // SMB
+    (0xff53_4d42, NETWORKED),                  // SMB
+    (0x0102_1997, NETWORKED),                  // 9P
+    (0xaad7_aaea, NETWORKED),                  // PanFS
+    (0x7375_7245, NETWORKED),                  // Coda
+    (0x6573_5546, NETWORKED),                  // FUSE
 ];
 
-/// Network file systems and FUSE, by `f_type`. The flag is true if they set these times as well.
-const NETWORKED: [(u32, bool); 14] = [
-    (0x6969, true),       // NFS
-    (0x517b, false),      // SMB
-    (0xfe53_4d42, false), // SMB
-    (0xff53_4d42, false), // SMB
-    (0x0bd0_0bd0, true),  // Lustre
-    (0x4750_4653, true),  // GPFS
-    (0x00c3_6400, true),  // Ceph
-    (0x1983_0326, true),  // BeeGFS
-    (0x6b41_4653, true),  // AFS
-    (0x5346_414f, true),  // AFS
-    (0x0102_1997, false), // 9P
-    (0xaad7_aaea, false), // PanFS
-    (0x7375_7245, false), // Coda
-    (0x6573_5546, false), // FUSE
-];
+fn has(kind: u32, property: u8) -> bool {
+    KNOWN.iter().any(|&(known, properties)| known == kind && properties & property != 0)
+}
 
 /// Returns true for a network file system and for FUSE, by `f_type`: each call can take a round trip.
 #[must_use]
 pub fn is_networked(kind: u32) -> bool {
-    NETWORKED.iter().any(|(known, _)| *known == kind)
+    has(kind, NETWORKED)
 }
 
 /// Returns true if the file system sets the times of a file at each change, by `f_type`.
 #[must_use]
 pub fn sets_times(kind: u32) -> bool {
-    LOCAL.contains(&kind) || NETWORKED.contains(&(kind, true))
+    has(kind, TIMES)
+}
+
+/// Returns true if a name that a directory does not list is absent, by `f_type`. Directories that do
+/// not tell upper from lower case are an exception.
+#[must_use]
+pub fn lists_all(kind: u32) -> bool {
+    has(kind, LISTED)
 }
 
 /// The fields of `statfs` and `statx` that identify a file system.
@@ -98,7 +116,7 @@ impl Volume {
     /// Returns the property that identifies this file system.
     #[must_use]
     pub fn identified_by(&self) -> IdentifiedBy {
-        let is_image = IMAGES.contains(&self.kind);
+        let is_image = has(self.kind, IMAGE);
         if self.kind == OVERLAY {
             IdentifiedBy::Mount
         } else if self.major == LOOP_MAJOR && (is_image || self.read_only) {
@@ -198,7 +216,7 @@ mod tests {
 
     #[test]
     fn an_image_is_identified_by_the_file_behind_its_loop_device() {
-        let image = Volume { kind: IMAGES[0], ..EXT4 };
+        let image = Volume { kind: 0x7371_7368, ..EXT4 };
         assert!(image.shows_changes(&[1]) && !image.shows_changes(&[]));
         assert_ne!(image.number(&[1]), image.number(&[2]));
         let of_disk = Volume { major: 253, ..image };

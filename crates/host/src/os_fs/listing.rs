@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use becalm_core::index::volume::lists_all;
 use rustc_hash::FxHashSet;
 use rustix::fs::{OFlags, RawDir};
 
@@ -26,26 +27,6 @@ const MAX_NAMES: usize = 65_536;
 
 /// Bytes that one `getdents` call reads, the same number as in the C library.
 const BUFFER: usize = 32 * 1024;
-
-/// File systems whose listings are complete and whose lookups compare bytes (`f_type` of
-/// statfs(2)). [`is_case_sensitive`] detects their case-insensitive directories. On other file
-/// systems each name is looked up with a system call.
-const COMPLETE: [u64; 14] = [
-    0xEF53,      // ext2, ext3, ext4
-    0x5846_5342, // XFS
-    0x9123_683E, // btrfs
-    0x0102_1994, // tmpfs
-    0x8584_58F6, // ramfs
-    0x794C_7630, // overlayfs
-    0x2FC1_2FC1, // ZFS
-    0xF2F5_2010, // F2FS
-    0xCA45_1A4E, // bcachefs
-    0x7371_7368, // squashfs
-    0xE0F5_E1E2, // EROFS
-    0x6969,      // NFS
-    0x0BD0_0BD0, // Lustre
-    0x4750_4653, // GPFS
-];
 
 /// A directory in one state, which all sessions share.
 #[derive(Debug, Default)]
@@ -115,8 +96,7 @@ fn names_of(dir: &OwnedFd) -> Option<FxHashSet<Box<[u8]>>> {
     let kind = rustix::fs::fstatfs(dir).ok()?.f_type;
     // The sign and the width of f_type differ between architectures.
     #[allow(clippy::unnecessary_cast, reason = "a no-op on some architectures")]
-    let kind = kind as u64 & 0xFFFF_FFFF;
-    if !COMPLETE.contains(&kind) {
+    if !lists_all(kind as u32) {
         return None;
     }
     let mut buffer = vec![MaybeUninit::uninit(); BUFFER];
