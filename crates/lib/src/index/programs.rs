@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, bail};
 use becalm_core::closure::{self, Closure, Subject};
 use becalm_core::elf::{self, machine_name};
 use becalm_core::facts::Environment;
@@ -45,23 +45,6 @@ fn is_program(path: &Path) -> bool {
     }
     let started = File::open(path).ok().and_then(|file| elf::start(&ReadCache::new(file)));
     started.is_some_and(|(_, interpreter)| interpreter.is_some())
-}
-
-/// Returns the machine of the programs, or an error if they are for different ones.
-fn one_machine(programs: &[PathBuf]) -> Result<Option<&'static str>> {
-    let Some((first, others)) = programs.split_first() else { return Ok(None) };
-    let of_first = machine(first)?;
-    for program in others {
-        let machine = machine(program)?;
-        if machine != of_first {
-            let (program, first) = (program.display(), first.display());
-            return Err(anyhow!(
-                "{program} is for {machine}, {first} for {of_first}: an index is for one machine; \
-                 make another with becalm index --program {program} -o FILE"
-            ));
-        }
-    }
-    Ok(Some(of_first))
 }
 
 fn machine(program: &Path) -> Result<&'static str> {
@@ -116,10 +99,21 @@ pub(super) fn named(
         let real = program.canonicalize().with_context(at(program))?;
         if real.is_dir() { others.extend(in_folder(&real)?) } else { named.push(real) }
     }
-    let mut of_all = one_machine(&named)?;
     let traced = options.traced.iter().flat_map(|traced| &traced.programs);
     others.extend(traced.flat_map(|program| program.canonicalize()));
-    // The other programs are included if they fit: an index is for one machine.
+    let mut of_all = None;
+    for program in &named {
+        let machine = machine(program)?;
+        let of_first = *of_all.get_or_insert(machine);
+        if machine != of_first {
+            let (program, first) = (program.display(), named[0].display());
+            bail!(
+                "{program} is for {machine}, {first} for {of_first}: an index is for one machine; \
+                 make another with becalm index --program {program} -o FILE"
+            );
+        }
+    }
+    // The other programs are included if they fit.
     for program in others {
         let Ok(of_this) = machine(&program) else { continue };
         if *of_all.get_or_insert(of_this) == of_this && !named.contains(&program) {
