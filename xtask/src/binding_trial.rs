@@ -167,7 +167,8 @@ fn try_one(trial: &Trial, machine: &Machine, options: &Options) -> Result<Verdic
     verdict.counts.add("bytes", table.len() - bare.len());
     std::fs::write(&index_file, embed(module, &table)?)?;
     std::fs::set_permissions(&index_file, std::fs::Permissions::from_mode(0o644))?;
-    let tls = machine.static_tls.first().and_then(|(_, need)| need.tunable());
+    let mut needs = machine.index.programs.iter().map(|program| program.needs.static_tls);
+    let tls = needs.find(|&bytes| bytes > 0).map(u64::from);
     let folder = folder.path();
     let starts = Starts { trial, index: &index_file, folder, tls, emulator, preload };
     starts.compare_slots(&mut verdict)?;

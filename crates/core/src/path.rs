@@ -89,7 +89,7 @@ pub(crate) fn matches(pattern: &[u8], text: &[u8], fits: impl Fn(u8, u8) -> bool
 
 /// Returns the path without the slashes at its end. `/` stays.
 #[must_use]
-pub(crate) fn without_end_slashes(path: &[u8]) -> &BStr {
+pub fn without_end_slashes(path: &[u8]) -> &BStr {
     let end = path.iter().rposition(|&byte| byte != b'/').map_or(1, |last| last + 1);
     path[..end.min(path.len())].as_bstr()
 }

@@ -23,7 +23,6 @@ use becalm_core::fs::FileSystem;
 use becalm_core::index::bound::NotBound;
 use becalm_core::index::build::{Deferred, Resolver, Sources};
 use becalm_core::index::hash;
-use becalm_core::index::tls::StaticTls;
 use becalm_core::index::{Condition, Index, Object, Program, Target};
 use becalm_core::search::Stores;
 use becalm_core::search::store::below;
@@ -32,7 +31,7 @@ use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
 use crate::filters::filters;
-use crate::path::{path_bytes, path_of};
+use crate::path::{path_bytes, path_of, real};
 use crate::{
     FactChoice, Format, Found, HostError, OsFs, Session, WalkOptions, find_objects, loader_facts,
 };
@@ -45,7 +44,7 @@ pub(crate) use trees::is_changed_in_place;
 pub use trees::{last_installed, package_dirs, python_of, trees_beside};
 pub use update::update_stores;
 
-use bound::{KeptPrograms, is_below};
+use bound::Kept;
 use machines::{Group, by_machine, kind_of};
 use names::Names;
 use rpath::ListedDirs;
@@ -90,8 +89,6 @@ pub struct MachineIndex {
     pub index: Index,
     /// Numbers of deferred lookups by reason, the largest first.
     pub deferred_by: Vec<(Deferred, usize)>,
-    /// Programs that may need more static TLS than glibc's default, with their need.
-    pub static_tls: Vec<(BString, StaticTls)>,
     /// Programs without bindings, with the reason.
     pub not_bound: Vec<(BString, NotBound)>,
     /// Number of objects that were read. The answers of the others come from the earlier index.
@@ -173,13 +170,10 @@ fn index_paths(
     let mut machines: Vec<MachineIndex> = by_machine(os, paths)
         .into_values()
         .filter_map(|group| {
-            let loaders = BString::default();
-            let (stores, group) = (&stores, &group);
-            let fingerprints = fingerprints.clone();
-            let mut work = Work { os, fingerprints, options, stores, group, folders, loaders };
+            let work = Work::new(os, fingerprints.clone(), options, (&stores, &group, folders));
             let deferred =
                 |error| failed.push((Target::of(&group.ident), group.paths.len(), error));
-            work.index().map_err(deferred).ok()
+            work.map_err(deferred).ok().map(|work| work.index())
         })
         .collect();
     machines.sort_by_key(|machine| std::cmp::Reverse(machine.index.objects.len()));
@@ -194,10 +188,6 @@ fn index_paths(
         }
     }
     indexed
-}
-
-fn real(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// The objects that need not be resolved again.
@@ -218,30 +208,51 @@ struct Work<'a> {
     group: &'a Group,
     /// The directories below the stores that were listed.
     folders: &'a [BString],
+    /// The facts of the chosen loader.
+    facts: Arc<LoaderFacts>,
     /// The loaders that search as the chosen one does, separated by `:`.
     loaders: BString,
 }
 
-impl Work<'_> {
-    fn index(&mut self) -> Result<MachineIndex, HostError> {
-        let choice = FactChoice::default();
-        let choice = self.options.facts.unwrap_or(&choice);
-        let facts = loader_facts(self.os, self.group.interpreter.as_ref(), choice)?;
+impl<'a> Work<'a> {
+    /// Finds the loader of a group of objects, and those that are like it.
+    fn new(
+        os: &'a OsFs,
+        fingerprints: OsFingerprints,
+        options: IndexOptions<'a>,
+        (stores, group, folders): (&'a Stores, &'a Group, &'a [BString]),
+    ) -> Result<Self, HostError> {
+        let choice = options.facts.cloned().unwrap_or_default();
+        let facts = loader_facts(os, group.interpreter.as_ref(), &choice)?;
         if !matches!(facts.libc, Libc::Glibc(version) if version >= GLIBC_RANGE.0) {
             let libc = facts.libc;
             let reason = format!("an index has no effect on {libc}; it needs glibc 2.31 or later");
-            return Err(HostError::unusable(path_of(self.group.interpreter.as_ref()), reason));
+            return Err(HostError::unusable(path_of(group.interpreter.as_ref()), reason));
         }
-        self.loaders = self.alike(&facts, choice);
+        // The others with the same release, cache path and system directories.
+        let is_alike = |path: &&BString| {
+            !path.contains(&b':')
+                && loader_facts(os, path.as_bstr(), &choice).is_ok_and(|other| {
+                    other.libc == facts.libc
+                        && other.cache_path == facts.cache_path
+                        && other.system_dirs == facts.system_dirs
+                })
+        };
+        let alike: Vec<&BString> = group.interpreters.iter().filter(is_alike).collect();
+        let loaders = bstr::join(":", alike).into();
+        Ok(Self { os, fingerprints, options, stores, group, folders, facts, loaders })
+    }
+
+    fn index(&self) -> MachineIndex {
         let mut seen =
             Seen { known: self.group.paths.iter().cloned().collect(), ..Seen::default() };
         let further = self.named_by_links(&mut seen.known);
-        let resolved = self.resolve_all(&facts, &self.group.paths, &further, &mut seen);
+        let resolved = self.resolve_all(&self.group.paths, &further, &mut seen);
         let read = resolved.len();
-        let common = self.common(&facts, &self.searched(&resolved));
+        let common = self.common(&self.searched(&resolved));
         let objects = std::iter::once(common).chain(resolved).collect();
-        let programs = self.programs(&facts, &self.group.programs);
-        Ok(self.gather(&facts, objects, programs, (read, seen.listed), None))
+        let programs = self.programs(&self.group.programs);
+        self.gather(objects, programs, (read, seen.listed), None)
     }
 
     /// Returns the paths of the options' files that have a link in them. The loader knows a library by
@@ -256,21 +267,15 @@ impl Work<'_> {
 
     /// Resolves the objects of these paths, those of `further` non-canonical paths, and those that
     /// their answers name, except objects that were seen.
-    fn resolve_all(
-        &self,
-        facts: &LoaderFacts,
-        paths: &[BString],
-        further: &[BString],
-        seen: &mut Seen,
-    ) -> Vec<Object> {
-        let mut resolved = self.resolve(facts, paths, true);
+    fn resolve_all(&self, paths: &[BString], further: &[BString], seen: &mut Seen) -> Vec<Object> {
+        let mut resolved = self.resolve(paths, true);
         let mut from = 0;
         let mut new = further.to_vec();
         loop {
-            resolved.extend(self.resolve(facts, &new, false));
+            resolved.extend(self.resolve(&new, false));
             let answers = resolved[from..].iter().flat_map(|object| &object.edges);
             let answers: Vec<BString> = answers.map(|edge| edge.path.clone()).collect();
-            let below = self.list(facts, &resolved[from..], &mut seen.listed);
+            let below = self.list(&resolved[from..], &mut seen.listed);
             new = answers
                 .into_iter()
                 .chain(below)
@@ -288,11 +293,10 @@ impl Work<'_> {
     /// Builds the index from resolved objects, the common one first.
     fn gather(
         &self,
-        facts: &Arc<LoaderFacts>,
         mut objects: Vec<Object>,
         programs: Vec<Program>,
         (read, listed): (usize, ListedDirs),
-        kept: Option<&KeptPrograms<'_>>,
+        kept: Option<&Kept<'_>>,
     ) -> MachineIndex {
         for object in &mut objects {
             // It has an answer only if all of the directories are known.
@@ -304,36 +308,28 @@ impl Work<'_> {
         index.search_dirs =
             listed.into_iter().map(|(dir, listed)| listed.search_dir(dir)).collect();
         index.objects = objects;
-        let paths: Vec<BString> = programs.iter().map(|program| program.path.clone()).collect();
-        let (bound, not_bound) = self.bound(facts, &paths, &flat, kept);
-        let mut static_tls = Vec::new();
-        for program in programs {
-            let need = program.need();
-            if need.impossible || need.tunable().is_some() {
-                static_tls.push((program.path.clone(), need));
-            }
-            index.programs.push(program);
-        }
-        index.settings = self.settings(facts);
+        let is_rooted = |path: &BString| flat.iter().any(|store| below(path, store).is_some());
+        let (mut bound, not_bound) = self.bound(&programs, kept);
+        bound.objects.iter_mut().for_each(|object| object.is_rooted = is_rooted(&object.path));
+        index.programs = programs;
+        index.settings = self.settings();
         index.bound = bound;
         index.filters = filters();
         index.map_conditions(|condition| match condition {
             // No store root shows that packages came or went, so the module checks the path each time.
-            Condition::AbsentPackage(path) if !is_below(&flat, path) => {
-                Condition::Absent(path.clone())
-            }
+            Condition::AbsentPackage(path) if !is_rooted(path) => Condition::Absent(path.clone()),
             known if self.options.image && own_files::is_of_root(known.path()) => {
                 known.clone().of_image()
             }
             known => known.clone(),
         });
         let target = Target::of(&self.group.ident);
-        MachineIndex { target, index, deferred_by, static_tls, not_bound, read }
+        MachineIndex { target, index, deferred_by, not_bound, read }
     }
 
     /// Returns a hash of everything else that the answers depend on ([`Index::settings`]).
-    fn settings(&self, facts: &LoaderFacts) -> u32 {
-        let LoaderFacts { libc, system_dirs, cache_path, .. } = facts;
+    fn settings(&self) -> u32 {
+        let LoaderFacts { libc, system_dirs, cache_path, .. } = &*self.facts;
         // Another version may give other answers for the same files.
         let version = env!("CARGO_PKG_VERSION");
         let (loaders, stores) = (&self.loaders, self.stores);
@@ -348,25 +344,11 @@ impl Work<'_> {
         all.filter(|dir| self.is_in_store(dir)).cloned().collect()
     }
 
-    /// Returns the loaders with the same release, cache path and system directories as `facts`.
-    fn alike(&self, facts: &LoaderFacts, choice: &FactChoice) -> BString {
-        let same = |path: &&BString| {
-            !path.contains(&b':')
-                && loader_facts(self.os, path.as_bstr(), choice).is_ok_and(|other| {
-                    other.libc == facts.libc
-                        && other.cache_path == facts.cache_path
-                        && other.system_dirs == facts.system_dirs
-                })
-        };
-        let alike: Vec<&BString> = self.group.interpreters.iter().filter(same).collect();
-        bstr::join(":", alike).into()
-    }
-
-    fn sources<'s>(&'s self, fs: &'s dyn FileSystem, facts: &'s LoaderFacts) -> Sources<'s> {
+    fn sources<'s>(&'s self, fs: &'s dyn FileSystem) -> Sources<'s> {
         Sources {
             fs,
             fingerprints: &self.fingerprints,
-            facts,
+            facts: &self.facts,
             loader: self.loaders.as_ref(),
             ident: &self.group.ident,
             stores: self.stores,
@@ -374,16 +356,16 @@ impl Work<'_> {
     }
 
     /// Returns the common object, from all directories of run paths.
-    fn common(&self, facts: &LoaderFacts, dirs: &FxHashSet<Arc<BString>>) -> Object {
+    fn common(&self, dirs: &FxHashSet<Arc<BString>>) -> Object {
         let session = self.os.session();
-        let resolver = Resolver::new(self.sources(&session, facts));
+        let resolver = Resolver::new(self.sources(&session));
         let names = names_of(dirs);
         resolver.common(|name| names.as_ref().is_some_and(|names| !names.contains(name)))
     }
 
     /// Resolves the objects of these paths.
-    fn resolve(&self, facts: &LoaderFacts, paths: &[BString], canonical: bool) -> Vec<Object> {
-        self.for_each(facts, paths, |session, resolver, path| {
+    fn resolve(&self, paths: &[BString], canonical: bool) -> Vec<Object> {
+        self.for_each(paths, |session, resolver, path| {
             // Taken before the file is read: if it changes in between, an update reads it again.
             let fingerprint = self.settled(path.as_ref());
             let file = session.open(path.as_ref()).ok()?;
@@ -396,13 +378,12 @@ impl Work<'_> {
     /// Calls `each` for paths in parallel. Some of them share a session.
     fn for_each<P: Sync, R: Send>(
         &self,
-        facts: &LoaderFacts,
         paths: &[P],
         each: impl Fn(&Session<'_>, &Resolver<'_>, &P) -> Option<R> + Sync,
     ) -> Vec<R> {
         let of_some = |paths: &[P]| {
             let session = self.os.session();
-            let resolver = Resolver::new(self.sources(&session, facts));
+            let resolver = Resolver::new(self.sources(&session));
             paths.iter().filter_map(|path| each(&session, &resolver, path)).collect::<Vec<R>>()
         };
         paths.par_chunks(CHUNK).flat_map_iter(of_some).collect()
@@ -442,11 +423,4 @@ fn names_in(dir: &BString) -> Option<Vec<BString>> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some(Vec::new()),
         Err(_) => None,
     }
-}
-
-fn without_slashes(mut path: BString) -> BString {
-    while path.len() > 1 && path.last() == Some(&b'/') {
-        path.pop();
-    }
-    path
 }

@@ -21,6 +21,12 @@ pub fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(OsStr::from_bytes(bytes))
 }
 
+/// Returns the path without links; the path itself if it cannot be resolved.
+#[must_use]
+pub fn real(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
 /// Returns the names and kinds of the entries of a directory.
 pub(crate) fn entries_of(dir: &OwnedFd) -> Result<Vec<(BString, FileType)>, Errno> {
     let mut entries = Vec::new();

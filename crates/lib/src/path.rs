@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+pub(crate) use becalm_host::path::real;
 pub use becalm_host::path::{path_bytes, path_of};
 use bstr::{BString, ByteSlice};
 
@@ -49,11 +50,6 @@ fn elements_of(
         list.into_iter().for_each(split);
     }
     elements.into_iter()
-}
-
-/// Returns a path without links, or the path itself if it cannot be followed.
-pub(crate) fn real(path: &Path) -> PathBuf {
-    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 #[cfg(test)]

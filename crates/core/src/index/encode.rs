@@ -87,7 +87,7 @@ fn assemble(
     table.bytes.extend_from_slice(layout::MAGIC);
     table.words([layout::ORDER, layout::VERSION, layout::machine_word(target), length]);
     table.word(sections.len() as u32);
-    let static_tls = index.programs.iter().map(|program| program.static_tls).max();
+    let static_tls = index.programs.iter().map(|program| program.needs.static_tls).max();
     table.words([roots, index.settings, static_tls.unwrap_or(0)]);
     table.bytes.resize(layout::HEADER, 0);
     table.bytes.extend_from_slice(&directory.bytes);
@@ -162,7 +162,7 @@ impl Encoder {
             let flags = (u32::from(edge.before_library_path) * layout::EDGE_BEFORE_LIBRARY_PATH)
                 | (u32::from(edge.outside) * layout::EDGE_OUTSIDE)
                 | (u32::from(edge.look) * layout::EDGE_LOOK);
-            let set = encoder.sorted_set(&edge.conditions)?;
+            let set = encoder.set(&edge.conditions)?;
             record.words([hash::low(0, edge.needed()), path, set | flags]);
             Ok(hash::bytes(u64::from(object.run_path), &edge.path))
         })?;
@@ -180,8 +180,8 @@ impl Encoder {
         self.records(programs, |encoder, record, program| {
             record.word(encoder.string(&program.path)?);
             record.word(encoder.string(&program.interpreter)?);
-            let no_start = u32::from(program.no_start) * layout::PROGRAM_NO_START;
-            record.words([program.static_tls, no_start]);
+            let no_start = u32::from(program.needs.no_start) * layout::PROGRAM_NO_START;
+            record.words([program.needs.static_tls, no_start]);
             record.words([program.load_order as u32, (program.load_order >> 32) as u32]);
             record.words([program.seen, 0, 0]);
             Ok(hash::bytes(0, &program.path))
@@ -214,10 +214,10 @@ impl Encoder {
     fn search_dirs(&mut self, dirs: &[SearchDir]) -> Result<Writer, EncodeError> {
         // The place of a set must fit into fewer bits than that of names, so sets come first.
         for dir in dirs {
-            self.sorted_set(&dir.conditions)?;
+            self.set(&dir.conditions)?;
         }
         self.records(dirs, |encoder, record, dir| {
-            record.words([encoder.string(&dir.path)?, encoder.sorted_set(&dir.conditions)?]);
+            record.words([encoder.string(&dir.path)?, encoder.set(&dir.conditions)?]);
             record.words(encoder.names(&dir.names)?);
             record.words([u32::from(dir.look) * layout::SEARCH_DIR_LOOK, 0]);
             Ok(hash::bytes(0, &dir.path))

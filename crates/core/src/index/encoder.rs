@@ -65,13 +65,6 @@ impl Encoder {
         self.numbers(&numbers)
     }
 
-    /// Does the same with the numbers in ascending order.
-    pub(super) fn sorted_set(&mut self, conditions: &[Arc<Condition>]) -> Result<u32, EncodeError> {
-        let mut numbers: Vec<u32> = conditions.iter().map(|it| self.condition(it)).collect();
-        numbers.sort_unstable();
-        self.numbers(&numbers)
-    }
-
     /// Adds numbers to the pool (count, numbers, check) and returns their place.
     pub(super) fn numbers(&mut self, numbers: &[u32]) -> Result<u32, EncodeError> {
         if let Some(&place) = self.sets.get(numbers) {

@@ -38,8 +38,9 @@ use crate::path;
 pub use self::table_error::TableError;
 pub use embed::{EmbedError, begins_as_index, embed, extent, module_is_whole, split};
 pub use encode::encode;
-pub use ranged::{Ranged, ReadAt, Start};
+pub use ranged::{Ranged, ReadAt};
 pub use records::Table;
+pub use tls::Start;
 
 /// The content of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,23 +122,12 @@ pub struct Program {
     pub path: BString,
     /// `PT_INTERP`.
     pub interpreter: BString,
-    /// The value of `glibc.rtld.optional_static_tls` that its start needs, or 0 if the default is
-    /// enough. See [`tls`].
-    pub static_tls: u32,
-    /// True if it does not start under any audit module ([`tls::StaticTls::impossible`]).
-    pub no_start: bool,
+    /// The needs of its start.
+    pub needs: tls::Start,
     /// Hash of the objects of its start in an empty environment ([`load_order`]), or 0 if unknown.
     pub load_order: u64,
     /// [`Fingerprint::digest`] of the file when it was read, or 0 if unknown.
     pub seen: u32,
-}
-
-impl Program {
-    /// Returns the need of static TLS.
-    #[must_use]
-    pub fn need(&self) -> tls::StaticTls {
-        tls::StaticTls::kept(self.static_tls, self.no_start)
-    }
 }
 
 /// A requester, under one of the paths by which it is loaded.

@@ -8,7 +8,7 @@ use bstr::{BStr, BString};
 use super::encode::bucket_of;
 use super::header::{Header, LONGEST, Section};
 use super::layout::{self, Reader, kind};
-use super::tls::StaticTls;
+use super::tls::Start;
 use super::{TableError, Target, hash};
 use crate::elf::Endian;
 
@@ -28,31 +28,6 @@ pub struct Ranged<R> {
     header: Header,
     /// The first bytes of the table, which were read for the header.
     first: Vec<u8>,
-}
-
-/// The stored needs of a program's start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Start {
-    /// As in [`super::Program::static_tls`].
-    pub static_tls: u32,
-    /// As in [`super::Program::no_start`].
-    pub no_start: bool,
-}
-
-impl From<StaticTls> for Start {
-    fn from(need: StaticTls) -> Self {
-        let static_tls = need.tunable().map_or(0, |value| u32::try_from(value).unwrap_or(u32::MAX));
-        Self { static_tls, no_start: need.impossible }
-    }
-}
-
-impl Start {
-    /// Returns the needs of both of two starts of a program.
-    #[must_use]
-    pub fn max(self, other: Self) -> Self {
-        let static_tls = self.static_tls.max(other.static_tls);
-        Self { static_tls, no_start: self.no_start || other.no_start }
-    }
 }
 
 impl<R: ReadAt> Ranged<R> {
@@ -122,7 +97,7 @@ impl<R: ReadAt> Ranged<R> {
         Ok(false)
     }
 
-    /// Returns the largest [`super::Program::static_tls`] of the programs.
+    /// Returns the largest [`Start::static_tls`] of the programs.
     #[must_use]
     pub fn static_tls(&self) -> u32 {
         self.header.static_tls

@@ -10,8 +10,8 @@ use bstr::BString;
 use super::layout::{self, kind};
 use super::records::Table;
 use super::{
-    Condition, Directory, Edge, Fingerprint, Index, Object, Program, SearchDir, TableError, Target,
-    hash,
+    Condition, Directory, Edge, Fingerprint, Index, Object, Program, SearchDir, Start, TableError,
+    Target, hash,
 };
 use super::{bound, origins, paths};
 
@@ -200,11 +200,11 @@ impl<'a> Table<'a> {
 
     fn program(&self, at: usize) -> Result<Program, TableError> {
         let path = self.path(at, 0, kind::PROGRAMS)?;
+        let no_start = self.word(at + 12)? & layout::PROGRAM_NO_START != 0;
         Ok(Program {
             path: path.to_owned(),
             interpreter: self.string(self.word(at + 4)?)?.to_owned(),
-            static_tls: self.word(at + 8)?,
-            no_start: self.word(at + 12)? & layout::PROGRAM_NO_START != 0,
+            needs: Start { static_tls: self.word(at + 8)?, no_start },
             load_order: u64::from(self.word(at + 16)?) | u64::from(self.word(at + 20)?) << 32,
             seen: self.word(at + 24)?,
         })

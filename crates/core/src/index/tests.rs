@@ -113,8 +113,10 @@ pub(super) fn store(objects: usize) -> Index {
             .map(|object| Program {
                 path: path(object),
                 interpreter: "/lib64/ld-linux-x86-64.so.2".into(),
-                static_tls: if object == 4 { 4096 } else { 0 },
-                no_start: object == 6,
+                needs: Start {
+                    static_tls: if object == 4 { 4096 } else { 0 },
+                    no_start: object == 6,
+                },
                 load_order: super::load_order([path(object + 1).as_ref()]),
                 seen: object as u32,
             })
@@ -186,10 +188,6 @@ fn sorted(mut index: Index) -> Index {
     index.bound.programs.sort_by(|a, b| a.path.cmp(&b.path));
     for object in &mut index.objects {
         object.edges.sort_by(|a, b| a.path.cmp(&b.path));
-        // Those of an edge are written in the order in which the index has them.
-        for edge in &mut object.edges {
-            edge.conditions.sort_by(|a, b| a.path().cmp(b.path()));
-        }
     }
     for directory in &mut index.directories {
         if let Some(names) = &mut directory.names {
@@ -377,13 +375,11 @@ fn what_a_start_needs_is_read_in_ranges_as_it_was_written() {
     assert_eq!((ranged.target(), ranged.static_tls()), (TARGETS[0], 4096));
     assert_eq!(ranged.roots().unwrap(), ["/nix/store"]);
     for program in &index.programs {
-        let Program { static_tls, no_start, .. } = *program;
         let start = ranged.program(program.path.as_ref());
-        assert_eq!(start, Ok(Some(Start { static_tls, no_start })), "{}", program.path);
+        assert_eq!(start, Ok(Some(program.needs)), "{}", program.path);
     }
-    let start = |it: &Program| Start { static_tls: it.static_tls, no_start: it.no_start };
-    let marked = index.programs.iter().filter(|program| program.no_start);
-    let marked: Vec<_> = marked.map(|program| (program.path.clone(), start(program))).collect();
+    let marked = index.programs.iter().filter(|program| program.needs.no_start);
+    let marked: Vec<_> = marked.map(|program| (program.path.clone(), program.needs)).collect();
     assert_eq!(ranged.programs(|need| need.no_start), Ok(marked));
     assert_eq!(ranged.program("/nix/store".into()), Ok(None));
 }

@@ -41,15 +41,39 @@ fn area_align(machine: u16) -> u64 {
     if matches!(machine, I386 | X86_64) { 64 } else { 16 }
 }
 
-/// The part of the surplus that the start of a program needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StaticTls {
-    /// Bytes of the libraries whose TLS is static, at their worst alignment. At most that of all
-    /// libraries, if the default is enough.
-    pub bytes: u64,
+/// The needs of a program's start under an audit module.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    /// The value of `glibc.rtld.optional_static_tls` with which the program starts, and with which
+    /// libraries that it opens later have as much as without an audit module. 0 if the default is
+    /// certainly enough to start.
+    pub static_tls: u32,
     /// True if a library needs a stricter alignment than that of the area. No tunable helps then,
     /// and the start under an audit module fails.
-    pub impossible: bool,
+    pub no_start: bool,
+}
+
+impl Start {
+    /// Returns the needs of libraries whose TLS has so many bytes at their worst alignment.
+    fn of(bytes: u64, no_start: bool) -> Self {
+        let tunable =
+            |bytes: u32| bytes.checked_next_multiple_of(64)?.checked_add(DEFAULT_OPTIONAL as u32);
+        let enough = || u32::try_from(bytes).ok().and_then(tunable).unwrap_or(u32::MAX);
+        Self { static_tls: if bytes > ROOM { enough() } else { 0 }, no_start }
+    }
+
+    /// Returns true if the start needs more than the default.
+    #[must_use]
+    pub fn is_any(self) -> bool {
+        self != Self::default()
+    }
+
+    /// Returns the needs of both of two starts of a program.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        let static_tls = self.static_tls.max(other.static_tls);
+        Self { static_tls, no_start: self.no_start || other.no_start }
+    }
 }
 
 /// The way in which the TLS of a library is used.
@@ -63,27 +87,10 @@ enum Use {
     Required,
 }
 
-impl StaticTls {
-    /// Returns the need that an index stores: [`Self::tunable`], with 0 for none, and
-    /// [`Self::impossible`].
-    #[must_use]
-    pub fn kept(tunable: u32, impossible: bool) -> Self {
-        let bytes = u64::from(tunable).saturating_sub(DEFAULT_OPTIONAL);
-        Self { bytes, impossible }
-    }
-
-    /// Returns the value of `glibc.rtld.optional_static_tls` with which the program starts, and with
-    /// which libraries that it opens later have as much as without an audit module. Returns `None`
-    /// if the default is certainly enough to start.
-    #[must_use]
-    pub fn tunable(&self) -> Option<u64> {
-        (self.bytes > ROOM).then(|| DEFAULT_OPTIONAL + self.bytes.next_multiple_of(64))
-    }
-}
-
-/// Returns the need of one start. Relocations are read only if it depends on them.
+/// Returns the needs of one start, and the bytes of the libraries whose TLS is static, at their worst
+/// alignment: at most that of all libraries, if the default is enough. Relocations are read only if it depends on them.
 #[must_use]
-pub fn of_closure(closure: &Closure, files: &dyn SymbolFiles) -> StaticTls {
+pub fn of_closure(closure: &Closure, files: &dyn SymbolFiles) -> (Start, u64) {
     let objects = &closure.load.objects;
     let program = objects.iter().find(|it| it.namespace == 0 && it.role == Role::Program);
     let program = program.map(|it| it.view.as_ref());
@@ -91,22 +98,15 @@ pub fn of_closure(closure: &Closure, files: &dyn SymbolFiles) -> StaticTls {
         object.namespace == 0 && matches!(object.role, Role::Library | Role::Preload)
     };
     let libraries = || objects.iter().enumerate().filter(|(_, object)| is_library(object));
-    if let Some(need) = of_views(program, libraries().map(|(_, it)| it.view.as_ref())) {
-        return need;
+    let all = libraries().map(|(_, it)| (it.view.as_ref(), Use::Required));
+    let most = of_libraries(program, all);
+    if !most.0.is_any() {
+        return most;
     }
     let uses = uses(closure, files);
     // The flags of an unknown machine, or of a start that fails anyway.
     let uses = uses.unwrap_or_else(|| objects.iter().map(|it| by_flag(&it.view)).collect());
     of_libraries(program, libraries().map(|(at, it)| (it.view.as_ref(), uses[at])))
-}
-
-/// Returns the need of a start with these libraries, if it is small enough for any relocations.
-fn of_views<'a>(
-    program: Option<&ObjectView>,
-    libraries: impl Iterator<Item = &'a ObjectView>,
-) -> Option<StaticTls> {
-    let most = of_libraries(program, libraries.map(|view| (view, Use::Required)));
-    (!most.impossible && most.tunable().is_none()).then_some(most)
 }
 
 /// Returns the use of each object's TLS by the relocations of a start, or `None` if they cannot be
@@ -138,9 +138,9 @@ fn by_flag(view: &ObjectView) -> Use {
 fn of_libraries<'a>(
     program: Option<&ObjectView>,
     libraries: impl Iterator<Item = (&'a ObjectView, Use)>,
-) -> StaticTls {
+) -> (Start, u64) {
     let program_align = program.and_then(|view| view.tls).map_or(0, |tls| tls.align);
-    let mut need = StaticTls { bytes: 0, impossible: false };
+    let (mut bytes, mut no_start) = (0_u64, false);
     let mut optional = Vec::new();
     for (view, used) in libraries {
         let Some(Tls { size, align }) = view.tls.filter(|tls| tls.size > 0) else { continue };
@@ -149,21 +149,21 @@ fn of_libraries<'a>(
             Use::Dynamic => {}
             Use::Optional => optional.push(taken),
             Use::Required => {
-                need.bytes = need.bytes.saturating_add(taken);
-                need.impossible |= align > area_align(view.ident.machine).max(program_align);
+                bytes = bytes.saturating_add(taken);
+                no_start |= align > area_align(view.ident.machine).max(program_align);
             }
         }
     }
-    if need.bytes > ROOM {
+    if bytes > ROOM {
         // Descriptors may come first. They take nothing that is larger than their share.
         optional.sort_unstable();
         for taken in optional {
-            if taken <= SESSION.max(DEFAULT_OPTIONAL.saturating_add(need.bytes)) {
-                need.bytes = need.bytes.saturating_add(taken);
+            if taken <= SESSION.max(DEFAULT_OPTIONAL.saturating_add(bytes)) {
+                bytes = bytes.saturating_add(taken);
             }
         }
     }
-    need
+    (Start::of(bytes, no_start), bytes)
 }
 
 #[cfg(test)]
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
     use crate::elf::tests::builder::Builder;
 
-    fn need(program_align: u64, libraries: &[(u64, u64, Use)]) -> StaticTls {
+    fn need(program_align: u64, libraries: &[(u64, u64, Use)]) -> Start {
         let view = |size, align| {
             let image = Builder::elf64().needed("libc.so.6").tls(size, align).build();
             crate::elf::parse(image.bytes.as_slice()).expect("an object")
@@ -180,22 +180,24 @@ mod tests {
         let libraries: Vec<(ObjectView, Use)> =
             libraries.iter().map(|&(size, align, used)| (view(size, align), used)).collect();
         let libraries = libraries.iter().map(|(view, used)| (view, *used));
-        of_libraries(Some(&program), libraries)
+        of_libraries(Some(&program), libraries).0
     }
 
     #[test]
     fn descriptors_count_only_beside_tls_that_must_be_static_and_only_if_they_fit() {
         use Use::{Dynamic, Optional, Required};
-        assert_eq!(need(0, &[(61_440, 8, Dynamic), (3000, 8, Optional)]).tunable(), None);
-        assert_eq!(need(0, &[(1145, 8, Required), (3000, 8, Optional)]).tunable(), None);
+        assert_eq!(need(0, &[(61_440, 8, Dynamic), (3000, 8, Optional)]).static_tls, 0);
+        assert_eq!(need(0, &[(1145, 8, Required), (3000, 8, Optional)]).static_tls, 0);
         let beside = need(0, &[(61_440, 8, Optional), (2000, 8, Required), (600, 8, Optional)]);
-        assert_eq!(beside.tunable(), Some(512 + (2007_u64 + 607).next_multiple_of(64)));
+        assert_eq!(beside.static_tls, 512 + (2007_u32 + 607).next_multiple_of(64));
+        let beyond = need(0, &[(u64::MAX, 8, Required), (600, 8, Optional)]);
+        assert_eq!(beyond.static_tls, u32::MAX);
     }
 
     #[test]
     fn a_strict_alignment_ends_only_starts_that_need_it_beyond_that_of_the_program() {
-        assert!(need(0, &[(8, 128, Use::Required)]).impossible);
-        assert!(!need(128, &[(8, 128, Use::Required)]).impossible);
-        assert!(!need(0, &[(8, 128, Use::Optional), (8, 128, Use::Dynamic)]).impossible);
+        assert!(need(0, &[(8, 128, Use::Required)]).no_start);
+        assert!(!need(128, &[(8, 128, Use::Required)]).no_start);
+        assert!(!need(0, &[(8, 128, Use::Optional), (8, 128, Use::Dynamic)]).no_start);
     }
 }

@@ -6,23 +6,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use becalm_core::closure::{Closure, FoundBefore, Starts, Subject};
-use becalm_core::elf::{ElfError, Endian};
-use becalm_core::facts::{Environment, GlibcVersion, Libc, LoaderFacts};
+use becalm_core::elf::ElfError;
+use becalm_core::facts::{Environment, GlibcVersion, Libc};
 use becalm_core::index::bound::{
     Binder, Bound, BoundObject, ImageFacts, NewProgram, NotBound, RELEASES, Written, dynamic_of,
     is_applied, written,
 };
 use becalm_core::index::build::Fingerprints;
-use becalm_core::index::{Condition, Fingerprint, Index};
+use becalm_core::index::{Condition, Fingerprint, Program};
 use becalm_core::loader::load::{Answer, Load, LoadedObject, Role};
-use becalm_core::search::store::below;
 use becalm_core::symbols::{self, BindOptions, Bindings, ObjectSymbols, SymbolFiles};
-use bstr::{BStr, BString};
+use bstr::BString;
 use object::ReadCache;
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
 
-use super::update::Holding;
+use super::update::Before;
 use super::{OsFingerprints, Work, path_bytes, path_of};
 use crate::cache::Cache;
 use crate::os_fs::Session;
@@ -130,46 +129,15 @@ impl SymbolFiles for Files {
     }
 }
 
-/// The programs whose start is the same as in an earlier index.
-pub(super) struct KeptPrograms<'a> {
-    pub(super) old: &'a Index,
-    pub(super) endian: Endian,
-    /// True if a condition of the index holds.
-    pub(super) holds: &'a Holding<'a>,
-    pub(super) paths: FxHashSet<BString>,
-}
-
-impl KeptPrograms<'_> {
-    /// Takes the bindings of a program, if it has any, for each environment. Returns false if they
-    /// must be predicted.
-    fn keep(&self, path: &BString, binder: &mut Binder, flat: &[&BStr]) -> bool {
-        if !self.paths.contains(path) {
-            return false;
-        }
-        let bound = &self.old.bound;
-        let starts = bound.programs.iter().filter(|program| program.path == *path);
-        let taken: Option<Vec<NewProgram>> = starts
-            .map(|program| {
-                bound.taken(program, self.endian, &mut |object| {
-                    let is_rooted = is_below(flat, &object.path);
-                    self.holds[&object.condition]
-                        .then(|| BoundObject { is_rooted, ..object.clone() })
-                })
-            })
-            .collect();
-        taken.map(|starts| starts.into_iter().for_each(|start| binder.add(start))).is_some()
-    }
-}
+/// The comparison with an earlier index, and the programs whose start is the same as there.
+pub(super) type Kept<'a> = (&'a Before<'a>, FxHashSet<BString>);
 
 impl Work<'_> {
-    /// Returns the bindings of the programs at these paths, and why other programs have none.
-    /// `flat` has the stores whose own directory changes whenever a package is added or removed.
+    /// Returns the bindings of programs, and why other programs have none.
     pub(super) fn bound(
         &self,
-        facts: &Arc<LoaderFacts>,
-        paths: &[BString],
-        flat: &[&BStr],
-        kept: Option<&KeptPrograms<'_>>,
+        programs: &[Program],
+        kept: Option<&Kept<'_>>,
     ) -> (Bound, Vec<(BString, NotBound)>) {
         let mut binder = Binder::new(self.group.ident.endian);
         let mut not_bound = Vec::new();
@@ -177,9 +145,10 @@ impl Work<'_> {
         let is_wanted = |path: &&BString| {
             options.only.is_none_or(|only| only.iter().any(|file| path_bytes(file) == **path))
         };
-        let mut paths: Vec<BString> = paths.iter().filter(is_wanted).cloned().collect();
+        let paths = programs.iter().map(|program| &program.path).filter(is_wanted);
+        let mut paths: Vec<BString> = paths.cloned().collect();
         let is_tried = |release| (RELEASES.0..=RELEASES.1).contains(&release);
-        let refused = match facts.libc {
+        let refused = match self.facts.libc {
             _ if !is_applied(&self.group.ident) => Some(NotBound::Machine),
             Libc::Glibc(release) if is_tried(release) => None,
             _ => Some(NotBound::Release),
@@ -189,7 +158,7 @@ impl Work<'_> {
         }
         let files = Files { fingerprints: self.fingerprints.clone(), known: Cache::new(MOST_KEPT) };
         if let Some(kept) = kept {
-            paths.retain(|path| !kept.keep(path, &mut binder, flat));
+            paths.retain(|path| !self.keep(kept, path, &mut binder));
         }
         let empty = [Environment::default()];
         let environments = match options.environments {
@@ -201,9 +170,9 @@ impl Work<'_> {
         for chunk in paths.chunks(CHUNK) {
             let of_some = |paths: &[BString]| {
                 let session = self.os.session();
-                let starts = starts(&session, facts, &environments);
+                let starts = self.starts(&session, &environments);
                 let predict = |path: &BString| -> Vec<_> {
-                    let of = |starts| predict(&files, starts, path, options.threshold, flat);
+                    let of = |starts| predict(&files, starts, path, options.threshold);
                     starts.iter().map(of).collect()
                 };
                 paths.iter().map(predict).collect::<Vec<_>>()
@@ -223,6 +192,35 @@ impl Work<'_> {
         not_bound.sort_by(|(path, _), (other, _)| path.cmp(other));
         (binder.finish(), not_bound)
     }
+
+    /// Takes the bindings of a program from an earlier index, if it has any, for each environment.
+    /// Returns false if they must be predicted.
+    fn keep(&self, (before, same): &Kept<'_>, path: &BString, binder: &mut Binder) -> bool {
+        if !same.contains(path) {
+            return false;
+        }
+        let bound = &before.old.bound;
+        let is_as_it_was = |object: &BoundObject| before.holds[&object.condition];
+        let starts = bound.programs.iter().filter(|program| program.path == *path);
+        let taken = starts.map(|it| bound.taken(it, self.group.ident.endian, &is_as_it_was));
+        let taken: Option<Vec<NewProgram>> = taken.collect();
+        taken.map(|starts| starts.into_iter().for_each(|start| binder.add(start))).is_some()
+    }
+
+    /// Returns the starts in each environment.
+    pub(super) fn starts<'s>(
+        &self,
+        session: &'s Session<'_>,
+        environments: &'s [(&Environment, FoundBefore)],
+    ) -> Vec<Starts<'s>> {
+        let of = |(environment, found): &'s (&Environment, FoundBefore)| Starts {
+            fs: session,
+            facts: Arc::clone(&self.facts),
+            environment,
+            found: Some(found),
+        };
+        environments.iter().map(of).collect()
+    }
 }
 
 fn predict(
@@ -230,7 +228,6 @@ fn predict(
     starts: &Starts<'_>,
     path: &BString,
     threshold: BindThreshold,
-    flat: &[&BStr],
 ) -> Result<NewProgram, NotBound> {
     let closure = start_of(starts, path).ok_or(NotBound::NoStart)?;
     let (load, facts) = (&closure.load, &*starts.facts);
@@ -255,23 +252,8 @@ fn predict(
     let relocations = u32::try_from(symbolic).unwrap_or(u32::MAX);
     let Environment { library_path, preload, .. } = starts.environment.clone();
     let variables = Environment { library_path, preload, ..Environment::default() };
-    let members = members(load, &bindings, files, flat)?;
+    let members = members(load, &bindings, files)?;
     Ok(NewProgram { path: path.clone(), members, undefined_function, relocations, variables })
-}
-
-/// Returns the starts in each environment.
-pub(super) fn starts<'a>(
-    session: &'a Session<'_>,
-    facts: &Arc<LoaderFacts>,
-    environments: &'a [(&Environment, FoundBefore)],
-) -> Vec<Starts<'a>> {
-    let of = |(environment, found): &'a (&Environment, FoundBefore)| Starts {
-        fs: session,
-        facts: Arc::clone(facts),
-        environment,
-        found: Some(found),
-    };
-    environments.iter().map(of).collect()
 }
 
 fn start_of(starts: &Starts<'_>, path: &BString) -> Option<Closure> {
@@ -306,12 +288,11 @@ fn undefined(bindings: &Bindings) -> Result<bool, NotBound> {
     Ok(is_any)
 }
 
-/// Returns the objects of a start, as in [`NewProgram::members`].
+/// Returns the objects of a start, as in [`NewProgram::members`]. Stores are not looked at yet.
 fn members(
     load: &Load,
     bindings: &Bindings,
     files: &Files,
-    flat: &[&BStr],
 ) -> Result<Vec<(usize, BoundObject, Option<Written>)>, NotBound> {
     let mut members = Vec::with_capacity(load.objects.len());
     for (index, object) in load.objects.iter().enumerate() {
@@ -329,15 +310,11 @@ fn members(
         }
         let written = written(load, bindings, index, &file.image);
         let (dynamic, dynamic_hash) = dynamic_of(&file.symbols);
-        let (is_rooted, condition) = (is_below(flat, &path), Arc::new(condition));
+        let (is_rooted, condition) = (false, Arc::new(condition));
         let object =
             BoundObject { path, is_rooted, dynamic, dynamic_hash, build_id, tables, condition };
         members.push((index, object, written));
     }
     let has_any = members.iter().any(|(_, _, written)| written.is_some());
     if has_any { Ok(members) } else { Err(NotBound::Few) }
-}
-
-pub(super) fn is_below(stores: &[&BStr], path: &BString) -> bool {
-    stores.iter().any(|store| below(path, store).is_some())
 }

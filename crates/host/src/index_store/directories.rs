@@ -1,16 +1,18 @@
 //! Records the directories of an index: the stores' own, those of `LD_LIBRARY_PATH`, and those by
 //! which [`super::update`] detects changes.
 
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use becalm_core::fs::Errno;
 use becalm_core::index::build::{Fingerprints, is_in_package, name_in};
 use becalm_core::index::{Condition, Directory, Fingerprint, Folder, Index, Object};
+use becalm_core::path::without_end_slashes;
+use becalm_core::search::store::below;
 use bstr::{BStr, BString, ByteSlice};
 use rustc_hash::FxHashSet;
 
-use super::{Work, is_changed_in_place, names_in, path_bytes, real, without_slashes};
-use becalm_core::search::store::below;
+use super::{Work, is_changed_in_place, names_in, path_bytes, real};
 
 impl<'a> Work<'a> {
     /// Adds them to the index. Returns the stores whose own directory changes whenever a package is
@@ -19,7 +21,7 @@ impl<'a> Work<'a> {
         let flat = self.roots(index, objects);
         let mut seen: FxHashSet<BString> = FxHashSet::default();
         for dir in self.options.dirs {
-            let path = without_slashes(path_bytes(dir));
+            let path = without_end_slashes(dir.as_os_str().as_bytes()).to_owned();
             if !seen.insert(path.clone()) {
                 continue;
             }

@@ -17,14 +17,10 @@ pub(super) struct Names(FxHashMap<BString, usize>);
 impl Names {
     /// Counts a path. Returns false beyond the limit.
     pub(super) fn count(&mut self, fs: &dyn FileSystem, path: &BString) -> bool {
-        let Some(real) = other_path(fs, path) else { return true };
+        let real = fs.canonicalize(path.as_ref()).ok().filter(|real| real != path);
+        let Some(real) = real else { return true };
         let count = self.0.entry(real).or_default();
         *count += 1;
         *count <= MOST_NAMES
     }
-}
-
-/// Returns the canonical path of a file if `path` is another one.
-fn other_path(fs: &dyn FileSystem, path: &BString) -> Option<BString> {
-    fs.canonicalize(path.as_ref()).ok().filter(|real| real != path)
 }

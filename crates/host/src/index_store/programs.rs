@@ -1,24 +1,22 @@
 //! Creates the records of programs: the libraries of a start and its static TLS.
 
 use std::iter;
-use std::sync::Arc;
 
 use becalm_core::closure::{FoundBefore, Starts, Subject, SubjectKind};
-use becalm_core::facts::{Environment, LoaderFacts};
-use becalm_core::index::tls::{self, StaticTls};
+use becalm_core::facts::Environment;
+use becalm_core::index::tls;
 use becalm_core::index::{Program, Start, load_order};
 use becalm_core::loader::load::{Load, Reason};
 use bstr::{BStr, BString};
 use rayon::prelude::*;
 
-use super::bound::starts;
 use super::{CHUNK, Work};
 
 impl Work<'_> {
     /// Returns the programs at these paths. A program is left out if its start in an empty
     /// environment cannot be predicted. Its need of static TLS is the largest of its starts, because
     /// libraries that an environment preloads have static TLS too.
-    pub(super) fn programs(&self, facts: &Arc<LoaderFacts>, paths: &[BString]) -> Vec<Program> {
+    pub(super) fn programs(&self, paths: &[BString]) -> Vec<Program> {
         let empty = Environment::default();
         let others = self.options.bind.map_or(&[][..], |bind| bind.environments);
         let others = others.iter().filter(|other| **other != empty);
@@ -26,7 +24,7 @@ impl Work<'_> {
             iter::once(&empty).chain(others).map(|it| (it, FoundBefore::default())).collect();
         let of_some = |paths: &[BString]| {
             let session = self.os.session();
-            let starts = starts(&session, facts, &environments);
+            let starts = self.starts(&session, &environments);
             let program = |path: &BString| self.program(&starts, path.as_ref());
             paths.iter().filter_map(program).collect::<Vec<_>>()
         };
@@ -44,10 +42,9 @@ impl Work<'_> {
         let interpreter = interpreter.clone();
         let mut known =
             starts.iter().map(|starts| self.start(starts, &subject, interpreter.as_ref()));
-        let (need, load_order) = known.next()??;
-        let needs = known.flatten().map(|(need, _)| Start::from(need));
-        let Start { static_tls, no_start } = needs.fold(need.into(), Start::max);
-        Some(Program { path: path.to_owned(), interpreter, static_tls, no_start, load_order, seen })
+        let (needs, load_order) = known.next()??;
+        let needs = known.flatten().fold(needs, |all, (needs, _)| all.max(needs));
+        Some(Program { path: path.to_owned(), interpreter, needs, load_order, seen })
     }
 
     /// Returns the need and the hash of a start.
@@ -56,9 +53,9 @@ impl Work<'_> {
         starts: &Starts<'_>,
         subject: &Subject,
         interpreter: &BStr,
-    ) -> Option<(StaticTls, u64)> {
+    ) -> Option<(Start, u64)> {
         let closure = starts.resolve(subject.clone(), interpreter).ok()?;
-        Some((tls::of_closure(&closure, &self.os.symbols()), order_of(&closure.load)))
+        Some((tls::of_closure(&closure, &self.os.symbols()).0, order_of(&closure.load)))
     }
 }
 

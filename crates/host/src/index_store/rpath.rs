@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use becalm_core::facts::LoaderFacts;
 use becalm_core::index::Object;
 use becalm_core::index::build::Listed;
 use bstr::{BStr, BString};
@@ -17,18 +16,13 @@ pub(super) type ListedDirs = BTreeMap<BString, Listed>;
 impl Work<'_> {
     /// Lists the directories that objects with a `DT_RPATH` search and that are not listed yet.
     /// Returns the paths of the libraries found in them.
-    pub(super) fn list(
-        &self,
-        facts: &LoaderFacts,
-        objects: &[Object],
-        listed: &mut ListedDirs,
-    ) -> Vec<BString> {
+    pub(super) fn list(&self, objects: &[Object], listed: &mut ListedDirs) -> Vec<BString> {
         let dirs: FxHashSet<&Arc<BString>> =
             objects.iter().flat_map(|object| &object.rpath).flatten().collect();
         let new: Vec<&Arc<BString>> =
             dirs.into_iter().filter(|dir| !listed.contains_key(&***dir)).collect();
         let names = |dir: &BStr| names_in(&dir.to_owned());
-        let found = self.for_each(facts, &new, |_, resolver, dir| {
+        let found = self.for_each(&new, |_, resolver, dir| {
             Some((BString::clone(dir), resolver.listed(dir.as_ref().as_ref(), &names)?))
         });
         let found = ListedDirs::from_iter(found);

@@ -9,7 +9,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use becalm_core::facts::LoaderFacts;
 use becalm_core::fs::Errno;
 use becalm_core::index::build::{Deferred, Fingerprints};
 use becalm_core::index::{Condition, Fingerprint, Folder, Index, Object, Program, Target};
@@ -17,14 +16,13 @@ use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::bound::KeptPrograms;
 use super::own_files;
 use super::rpath::{ListedDirs, certain_paths};
 use super::{
     Group, IndexOptions, Indexed, MachineIndex, OsFingerprints, Seen, Work, by_machine, elf_paths,
     immutable, kind_of, names_of, path_bytes, path_of, real,
 };
-use crate::{FactChoice, HostError, OsFs, WalkOptions, find_objects, loader_facts};
+use crate::{HostError, OsFs, WalkOptions, find_objects};
 
 impl OsFingerprints {
     /// Returns true if a condition holds, by the rules of the module (`condition_holds` in
@@ -101,15 +99,9 @@ pub fn update_stores(
     let (keep, read, mut further) = before.sort(paths);
     let group = before.group(os, target, &read, &keep)?;
     let stores = immutable(os, options);
-    let choice = FactChoice::default();
-    let choice = options.facts.unwrap_or(&choice);
-    let facts = loader_facts(os, group.interpreter.as_ref(), choice).ok()?;
-    let loaders = BString::default();
     let fingerprints = OsFingerprints::trusting(options.trusted_times);
-    let (stores, group, folders) = (&stores, &group, folders.as_slice());
-    let mut work = Work { os, fingerprints, options, stores, group, folders, loaders };
-    work.loaders = work.alike(&facts, choice);
-    if work.loaders != *before.loaders || work.settings(&facts) != old.settings {
+    let work = Work::new(os, fingerprints, options, (&stores, &group, &folders)).ok()?;
+    if work.loaders != *before.loaders || work.settings() != old.settings {
         return None;
     }
     let paths = keep.iter().map(|object| &object.path).chain(&read).chain(&further);
@@ -120,27 +112,24 @@ pub fn update_stores(
     let others = keep.iter().filter(|object| !object.canonical).map(|object| &object.path);
     others.chain(&further).for_each(|path| _ = seen.names.count(&session, path));
     let kept: Vec<Object> = keep.into_iter().cloned().collect();
-    let mut below = work.list(&facts, &kept, &mut seen.listed);
+    let mut below = work.list(&kept, &mut seen.listed);
     below.retain(|path| seen.known.insert(path.clone()) && seen.names.count(&session, path));
     further.extend(below);
-    let new = work.resolve_all(&facts, &group.paths, &further, &mut seen);
-    let machine = work.join(&facts, &before, kept, new, seen.listed);
+    let new = work.resolve_all(&group.paths, &further, &mut seen);
+    let machine = work.join(&before, kept, new, seen.listed);
     Some(Indexed { machines: vec![machine], errors, ..Indexed::default() })
 }
 
 /// The old index and its comparison with the files.
-struct Before<'a> {
-    old: &'a Index,
+pub(super) struct Before<'a> {
+    pub(super) old: &'a Index,
     fingerprints: OsFingerprints,
-    holds: Holding<'a>,
+    pub(super) holds: FxHashMap<&'a Arc<Condition>, bool>,
     /// For each folder, true if it is unchanged.
     same: FxHashMap<&'a BString, bool>,
     /// The loaders for which the answers are valid.
     loaders: &'a BString,
 }
-
-/// For each condition of an index, true if it holds.
-pub(super) type Holding<'a> = FxHashMap<&'a Arc<Condition>, bool>;
 
 /// The result of listing the changed folders.
 struct Walk {
@@ -278,7 +267,6 @@ impl Work<'_> {
     /// Builds the index from kept and newly resolved objects.
     fn join(
         &self,
-        facts: &Arc<LoaderFacts>,
         before: &Before<'_>,
         kept: Vec<Object>,
         new: Vec<Object>,
@@ -286,16 +274,14 @@ impl Work<'_> {
     ) -> MachineIndex {
         let read = new.len();
         let reached = reached(&kept, &new);
-        let (programs, paths) = self.programs_again(facts, before, &kept, &reached);
-        let endian = self.group.ident.endian;
-        let same = KeptPrograms { old: before.old, endian, holds: &before.holds, paths };
+        let (programs, paths) = self.programs_again(before, &kept, &reached);
         let fresh = self.searched(&new);
         let mut all: Vec<Object> = new.into_iter().chain(kept).collect();
         drop_unnamed(&mut all, &listed);
         let common = self.common_again(before, &fresh);
-        let common = common.unwrap_or_else(|| self.common(facts, &self.searched(&all)));
+        let common = common.unwrap_or_else(|| self.common(&self.searched(&all)));
         all.insert(0, common);
-        self.gather(facts, all, programs, (read, listed), Some(&same))
+        self.gather(all, programs, (read, listed), Some(&(before, paths)))
     }
 
     /// Returns the programs, and the paths of those that are kept. A record is kept if its object is
@@ -303,7 +289,6 @@ impl Work<'_> {
     /// index covers its search, and its start is predicted again.
     fn programs_again(
         &self,
-        facts: &Arc<LoaderFacts>,
         before: &Before<'_>,
         kept: &[Object],
         reached: &FxHashSet<BString>,
@@ -316,7 +301,7 @@ impl Work<'_> {
         again.extend(self.group.programs.iter().cloned());
         again.sort_unstable();
         again.dedup();
-        let mut programs = self.programs(facts, &again);
+        let mut programs = self.programs(&again);
         let paths = same.iter().map(|program| program.path.clone()).collect();
         programs.extend(same.into_iter().cloned());
         programs.sort_by(|a, b| a.path.cmp(&b.path));

@@ -85,7 +85,7 @@ impl IndexState {
         state.objects = index.objects.iter().filter(|object| !object.path.is_empty()).count();
         state.programs = index.programs.len();
         state.bound_programs = index.bound.program_count();
-        let needs = index.programs.iter().map(|program| u64::from(program.static_tls));
+        let needs = index.programs.iter().map(|program| u64::from(program.needs.static_tls));
         state.static_tls = needs.max().unwrap_or(0);
         let fresh = current::is_current(index);
         state.fresh = Some(fresh);
@@ -138,7 +138,7 @@ fn command_anew(path: &Path) -> String {
 /// left to the loader, most lookups first.
 fn left_out(index: &Index, session: u64) -> Vec<LeftOut> {
     let programs = index.programs.iter();
-    let programs = programs.filter_map(|it| LeftOut::of(&it.path, it.need(), session));
+    let programs = programs.filter_map(|it| LeftOut::of(&it.path, it.needs, session));
     let mut left: Vec<LeftOut> = programs.collect();
     let objects = index.objects.iter().filter(|object| object.is_program);
     let deferred = objects.filter_map(|object| {
@@ -156,12 +156,13 @@ fn left_out(index: &Index, session: u64) -> Vec<LeftOut> {
 
 #[cfg(test)]
 mod tests {
-    use becalm_core::index::{Object, Program};
+    use becalm_core::index::{Object, Program, Start};
 
     use super::*;
 
     fn program(path: &str, static_tls: u32, no_start: bool) -> Program {
-        Program { path: path.into(), static_tls, no_start, ..Program::default() }
+        let needs = Start { static_tls, no_start };
+        Program { path: path.into(), needs, ..Program::default() }
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use becalm_core::facts::Libc;
-use becalm_core::index::tls::{self, StaticTls};
+use becalm_core::index::{Start, tls};
 use becalm_host::OsFs;
 use bstr::BString;
 use rayon::prelude::*;
@@ -37,10 +37,10 @@ pub struct LeftOut {
 
 impl LeftOut {
     /// Returns a program if a session with this static TLS does not start it.
-    pub(super) fn of(path: &BString, need: StaticTls, session: u64) -> Option<Self> {
-        let reason = match need.tunable() {
-            _ if need.impossible => ALIGNMENT,
-            Some(bytes) if bytes > session => TOO_LITTLE,
+    pub(super) fn of(path: &BString, needs: Start, session: u64) -> Option<Self> {
+        let reason = match u64::from(needs.static_tls) {
+            _ if needs.no_start => ALIGNMENT,
+            bytes if bytes > session => TOO_LITTLE,
             _ => return None,
         };
         Some(Self { path: path.clone(), reason: reason.to_owned(), lookups: 0 })
@@ -54,8 +54,8 @@ pub(super) fn of_path(session: u64) -> Vec<LeftOut> {
     let of = |path: &PathBuf| {
         let closure = closure_of(&os, path, &environment).ok()?;
         let is_glibc = matches!(closure.facts.as_ref()?.libc, Libc::Glibc(_));
-        let need = is_glibc.then(|| tls::of_closure(&closure, &os.symbols()))?;
-        LeftOut::of(&path_bytes(path), need, session)
+        let (needs, _) = is_glibc.then(|| tls::of_closure(&closure, &os.symbols()))?;
+        LeftOut::of(&path_bytes(path), needs, session)
     };
     files_of_path().par_iter().filter_map(of).collect()
 }

@@ -92,7 +92,7 @@ pub fn left_by_index(
     options: IndexOptions<'_>,
 ) -> Result<SearchCost> {
     check_root(os)?;
-    if tls::of_closure(closure, &os.symbols()).impossible {
+    if tls::of_closure(closure, &os.symbols()).0.no_start {
         bail!("its libraries need more static TLS than an audited start can have");
     }
     let sealed = seal(os, closure, options)?;
@@ -115,12 +115,11 @@ fn check(os: &OsFs, closure: &Closure) -> Result<()> {
         Some(Libc::Glibc(version)) if version >= FIRST_GLIBC => {}
         Some(libc) => bail!("{libc} does not support DT_AUDIT; it needs glibc-2.32"),
     }
-    let need = tls::of_closure(closure, &os.symbols());
-    if need.impossible || need.tunable().is_some() {
+    let (needs, bytes) = tls::of_closure(closure, &os.symbols());
+    if needs.is_any() {
         bail!(
-            "its libraries need {} bytes of static TLS, more than there are under an audit module; \
-             becalm run can raise that, DT_AUDIT cannot",
-            need.bytes
+            "its libraries need {bytes} bytes of static TLS, more than there are under an audit module; \
+             becalm run can raise that, DT_AUDIT cannot"
         );
     }
     Ok(())

@@ -2,8 +2,7 @@
 
 use becalm_core::elf::machine_name;
 use becalm_core::index::bound::BoundProgram;
-use becalm_core::index::tls::StaticTls;
-use becalm_core::index::{Index, Target};
+use becalm_core::index::{Index, Program, Target};
 use becalm_host::index_store::MachineIndex;
 use bstr::BString;
 use serde::Serialize;
@@ -201,9 +200,10 @@ impl Report {
         let machine = &sealed.machine;
         let named = machine.index.directories.iter().filter(|dir| dir.names.is_some());
         let left = |&(reason, questions): &(Deferred, usize)| Left { reason, questions };
-        let static_tls = |(path, need): &(BString, StaticTls)| ProgramTls {
+        let in_need = machine.index.programs.iter().filter(|program| program.needs.is_any());
+        let static_tls = |Program { path, needs, .. }: &Program| ProgramTls {
             path: path.clone(),
-            optional_static_tls: if need.impossible { None } else { need.tunable() },
+            optional_static_tls: (!needs.no_start).then_some(needs.static_tls.into()),
         };
         let other = |&(target, objects): &(Target, usize)| OtherMachine {
             machine: machine_name(target.machine),
@@ -217,7 +217,7 @@ impl Report {
                 modules_not_understood,
             },
             deferred: machine.deferred_by.iter().map(left).collect(),
-            static_tls: machine.static_tls.iter().map(static_tls).collect(),
+            static_tls: in_need.map(static_tls).collect(),
             bindings: Bindings::of(machine),
             paths,
             other_machines: sealed.others.iter().map(other).collect(),

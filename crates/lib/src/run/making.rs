@@ -277,7 +277,7 @@ fn closure(os: &OsFs, program: &Path, environment: &Environment) -> Result<Closu
 pub fn need(program: &Program) -> Known {
     let os = OsFs::new();
     let closure = closure(&os, &program.real, &environment_of_process());
-    closure.map_or_else(|_| Known::default(), |it| tls::of_closure(&it, &os.symbols()).into())
+    closure.map_or_else(|_| Known::default(), |it| tls::of_closure(&it, &os.symbols()).0)
 }
 
 /// Returns the static TLS of a session: [`tls::SESSION`], or more if the libraries that this

@@ -200,7 +200,7 @@ impl Verified {
         for bound in &index.bound.programs {
             let program = path_of(bound.path.as_ref());
             let known = index.programs.iter().find(|known| known.path == bound.path);
-            let static_tls = known.map_or(0, |known| known.static_tls);
+            let static_tls = known.map_or(0, |known| known.needs.static_tls);
             let mode = program.metadata().map_or(0, |facts| facts.mode());
             if is_started_secure(&program, mode) {
                 let reason = "--load: runs with other rights, so no audit module is loaded";
@@ -297,10 +297,10 @@ fn of_programs(old: &Index, new: &Index, found: &mut Vec<Difference>) {
     let now: FxHashMap<_, _> = new.programs.iter().map(|it| (&it.path, it)).collect();
     for was in &old.programs {
         let Some(now) = now.get(&was.path) else { continue };
-        if was.static_tls != now.static_tls {
+        if was.needs.static_tls != now.needs.static_tls {
             found.push(Difference {
-                was: Some(was.static_tls.to_string().into()),
-                now: Some(now.static_tls.to_string().into()),
+                was: Some(was.needs.static_tls.to_string().into()),
+                now: Some(now.needs.static_tls.to_string().into()),
                 ..Difference::new(&was.path, DifferenceKind::StaticTls)
             });
         }

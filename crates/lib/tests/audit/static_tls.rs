@@ -1,5 +1,9 @@
 //! Initial-exec TLS of initial libraries, which under an audit module must fit into the surplus.
 
+use becalm_core::index::Start;
+use becalm_host::index_store::Indexed;
+use bstr::BString;
+
 use crate::support::{SHOW, Scene, skip};
 
 fn scene(size: usize) -> Scene {
@@ -20,6 +24,12 @@ fn scene_of(model: &str, size: usize) -> Scene {
     scene
 }
 
+/// Returns the programs of the one index that need more than the default.
+fn in_need(indexed: &Indexed) -> Vec<(&BString, Start)> {
+    let programs = indexed.machines[0].index.programs.iter();
+    programs.map(|it| (&it.path, it.needs)).filter(|(_, needs)| needs.is_any()).collect()
+}
+
 #[test]
 fn three_kilobytes_fail_without_the_tunable_and_start_with_it() {
     if skip() {
@@ -27,11 +37,11 @@ fn three_kilobytes_fail_without_the_tunable_and_start_with_it() {
     }
     let scene = scene(3000);
     let indexed = scene.index(&[]);
-    let needs = &indexed.machines[0].static_tls;
+    let needs = in_need(&indexed);
     let [(program, need)] = &needs[..] else { panic!("{needs:?}") };
-    assert!(!need.impossible);
-    let value = need.tunable().unwrap();
-    assert_eq!(program, scene.text("store/p/prog").as_str());
+    assert!(!need.no_start);
+    let value = need.static_tls;
+    assert_eq!(*program, scene.text("store/p/prog").as_str());
 
     let plain = scene.start("store/p/prog", &[]);
     assert_eq!(plain.code, 0);
@@ -51,7 +61,7 @@ fn tls_that_nothing_makes_static_needs_nothing_however_large() {
     // As OpenBLAS has it. Some compilers make descriptors by default; these do not take a share
     // either that they do not fit in.
     let scene = scene_of("global-dynamic", 61_440);
-    assert_eq!(scene.index(&[]).machines[0].static_tls, []);
+    assert_eq!(in_need(&scene.index(&[])), []);
     scene.same("store/p/prog", &[]);
 }
 
@@ -68,8 +78,8 @@ fn tls_that_another_object_makes_static_counts() {
     );
     scene.cc("store/p/prog", &source, &["@/store/b/libx.so.1", "-Wl,-rpath,@/store/b"]);
     let indexed = scene.index(&[]);
-    let [(_, need)] = &indexed.machines[0].static_tls[..] else { panic!("{indexed:?}") };
-    assert!(need.tunable() >= Some(3000) && !need.impossible, "{need:?}");
+    let [(_, need)] = in_need(&indexed)[..] else { panic!("{indexed:?}") };
+    assert!(need.static_tls >= 3000 && !need.no_start, "{need:?}");
     let index = scene.text("index.so");
     let without = scene.start("store/p/prog", &[("LD_AUDIT", &index)]);
     assert_ne!(without.code, 0, "nothing to guard against: {without:?}");
@@ -82,6 +92,6 @@ fn what_fits_the_default_needs_nothing() {
     }
     let scene = scene(500);
     let indexed = scene.index(&[]);
-    assert_eq!(indexed.machines[0].static_tls, []);
+    assert_eq!(in_need(&indexed), []);
     scene.same("store/p/prog", &[]);
 }

@@ -7,18 +7,19 @@ use super::{Bound, BoundObject, BoundProgram, NewProgram, Writes, Written};
 use crate::elf::Endian;
 
 impl Bound {
-    /// Returns a program for [`super::Binder::add`]. `object` returns an object with its condition
-    /// in the other table. Returns `None` if the table is damaged.
+    /// Returns a program for [`super::Binder::add`]. Returns `None` if the table is damaged, or if
+    /// one of its objects is not as it was.
     #[must_use]
     pub fn taken(
         &self,
         program: &BoundProgram,
         endian: Endian,
-        object: &mut dyn FnMut(&BoundObject) -> Option<BoundObject>,
+        is_as_it_was: &dyn Fn(&BoundObject) -> bool,
     ) -> Option<NewProgram> {
         let mut members = Vec::with_capacity(program.members.len());
         for member in &program.members {
-            let known = object(self.objects.get(member.object as usize)?)?;
+            let known = self.objects.get(member.object as usize);
+            let known = known.filter(|object| is_as_it_was(object))?.clone();
             let written = match &member.writes {
                 Some(writes) => Some(self.written(writes, endian)?),
                 None => None,
