@@ -9,8 +9,7 @@ use super::applied::{Applied, Verdict};
 use super::note::{openable, reason_to_skip};
 use super::own;
 use super::plan::{FilePlan, Finding, FindingKind, Plan, PlannedAnswer};
-pub use super::row::LoaderAnswer;
-use super::row::{Row, Unit};
+use super::row::{LoaderAnswers, Row, Unit};
 use super::settings::{self, Settings};
 use crate::closure::Closure;
 use crate::edit::Edit;
@@ -29,7 +28,7 @@ pub const ROW: Row =
 pub fn plan(
     fs: &dyn FileSystem,
     closure: &Closure,
-    answers: Option<&[LoaderAnswer]>,
+    answers: Option<&LoaderAnswers>,
     settings: &Settings,
 ) -> Plan {
     let path = super::real_path(fs, closure.subject.path.as_ref());
@@ -66,7 +65,7 @@ pub fn plan(
 fn answer(
     fs: &dyn FileSystem,
     closure: &Closure,
-    answers: Option<&[LoaderAnswer]>,
+    answers: Option<&LoaderAnswers>,
     settings: &Settings,
     resolution: &Resolution,
 ) -> Result<BString, FindingKind> {
@@ -77,14 +76,11 @@ fn answer(
     if settings.keep.iter().any(|pattern| settings::matches(pattern, needed)) {
         return Err(FindingKind::Kept);
     }
-    let objects = &closure.load.objects;
     let path = if let Some(answers) = answers {
-        let is_it =
-            |answer: &&LoaderAnswer| answer.needed_by == objects[0].path && answer.needed == needed;
-        &answers.iter().rfind(is_it).ok_or(FindingKind::Missing)?.path
+        answers.get(needed).ok_or(FindingKind::Missing)?
     } else {
         let index = resolution.answer.object().ok_or(FindingKind::Missing)?;
-        let LoadedObject { role, path, .. } = &objects[index];
+        let LoadedObject { role, path, .. } = &closure.load.objects[index];
         match role {
             Role::Loader => return Err(FindingKind::Kept),
             // Without the preload another object would answer.

@@ -1,5 +1,6 @@
 //! The row of a strategy: what it plans, who reads it, and how its answers are compared.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bstr::{BStr, BString};
@@ -27,16 +28,8 @@ pub struct Row {
 
 /// Plans one object.
 type OfObject = fn(&dyn FileSystem, &Subject, &Settings) -> Plan;
-/// One answer of the loader itself (`--resolve loader`).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LoaderAnswer {
-    /// The path of the requester in the closure.
-    pub needed_by: BString,
-    /// The needed string.
-    pub needed: BString,
-    /// The file the loader opened.
-    pub path: BString,
-}
+/// The files that the loader itself opened for an object, by needed string (`--resolve loader`).
+pub type LoaderAnswers = BTreeMap<BString, BString>;
 
 /// The unit that a strategy plans at once.
 #[derive(Clone, Copy)]
@@ -46,7 +39,7 @@ pub enum Unit {
     /// Each object, by its own run path; with `--closure`, all objects of a program together.
     ObjectOrClosure(OfObject, fn(&dyn FileSystem, &Closure, &Settings) -> Plan),
     /// Each object, by its own start, with the answers of its closure or those of the loader.
-    Start(fn(&dyn FileSystem, &Closure, Option<&[LoaderAnswer]>, &Settings) -> Plan),
+    Start(fn(&dyn FileSystem, &Closure, Option<&LoaderAnswers>, &Settings) -> Plan),
     /// All objects of a package together; with `--closure`, with those that its programs load.
     Package(fn(&dyn FileSystem, &[Subject], &[&Closure], &Settings) -> Plan),
     /// A program, which gets an index of its start.

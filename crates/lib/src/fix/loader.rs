@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, anyhow, bail};
 use becalm_core::closure::{Closure, SubjectKind};
 use becalm_core::loader::load::Role;
-use becalm_core::strategy::absolute::LoaderAnswer;
+use becalm_core::strategy::row::LoaderAnswers;
 use becalm_host::oracle;
 use bstr::BStr;
 
@@ -12,11 +12,11 @@ use crate::path::path_of;
 use crate::targets::Target;
 use crate::words::words_of_chain;
 
-/// Returns the loader's answers, with an empty environment.
+/// Returns the loader's answers for the subject of a closure, with an empty environment.
 ///
 /// # Errors
 /// Returns an error if the loader cannot be run.
-pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<LoaderAnswer>> {
+pub fn answers(target: &Target, closure: &Closure) -> Result<LoaderAnswers> {
     let loader = match closure.subject.kind {
         SubjectKind::Program { .. } => None,
         SubjectKind::Library { .. } | SubjectKind::Static => {
@@ -30,21 +30,15 @@ pub fn answers(target: &Target, closure: &Closure) -> Result<Vec<LoaderAnswer>> 
     }
     let searches = record.searches.into_iter();
     let mapped = searches.filter(|search| search.mapped && !search.at_run_time);
-    let told: Vec<LoaderAnswer> = mapped
-        .filter_map(|mut search| {
-            let last = search.tries.pop()?;
-            Some(LoaderAnswer {
-                needed_by: search.needed_by?,
-                needed: search.needed,
-                path: last.path,
-            })
-        })
-        .collect();
+    let told = mapped.filter_map(|mut it| Some((it.needed_by?, it.needed, it.tries.pop()?.path)));
+    let told: Vec<_> = told.collect();
     let asks = closure.subject.view.needed().next().is_some();
     if told.is_empty() && asks {
         bail!("--resolve loader: its loader keeps no record (LD_DEBUG)");
     }
-    Ok(told)
+    let own = closure.load.objects.first().map(|subject| &subject.path);
+    let told = told.into_iter().filter(|(by, ..)| Some(by) == own);
+    Ok(told.map(|(_, needed, path)| (needed, path)).collect())
 }
 
 /// Returns the loader of a closure, by the path it was found by.

@@ -43,7 +43,7 @@ pub(super) fn plan(
                     }
                 },
             };
-            plan(fs, closure, told.as_deref(), &planner.settings)
+            plan(fs, closure, told.as_ref(), &planner.settings)
         }
         Unit::Program => {
             let stores = planner.options.assume.store.paths();
@@ -53,21 +53,19 @@ pub(super) fn plan(
                     problems.push(Problem::new(target.shown.clone(), error));
                     Plan::default()
                 }
-                Err(error) => passed_over(closure, error.to_string()),
+                // Libraries in a folder never have an audit entry.
+                Err(_) if !matches!(closure.subject.kind, SubjectKind::Program { .. }) => {
+                    Plan::default()
+                }
+                Err(error) => {
+                    let what = FindingKind::NoAuditEntry(error.to_string());
+                    Plan::only(closure.subject.path.as_ref(), what)
+                }
             }
         }
         // A package's objects are planned together. An index changes no object.
         Unit::Package(_) | Unit::Stores => Plan::default(),
     }
-}
-
-/// Returns the plan of a program in a folder that cannot have an audit entry. Libraries there never
-/// have one.
-fn passed_over(closure: &Closure, reason: String) -> Plan {
-    if !matches!(closure.subject.kind, SubjectKind::Program { .. }) {
-        return Plan::default();
-    }
-    Plan::only(closure.subject.path.as_ref(), FindingKind::NoAuditEntry(reason))
 }
 
 /// Plans the note that patchelf would write.

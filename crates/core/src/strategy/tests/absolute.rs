@@ -10,9 +10,8 @@ use crate::fs::mem::ObjectBuilder;
 use crate::fs::{Added, MemFs};
 use crate::loader::facts::plain_glibc;
 use crate::search::Stores;
-use crate::strategy::absolute::{self, LoaderAnswer};
 use crate::strategy::settings::kept_short;
-use crate::strategy::{Created, FindingKind, Plan, Settings, farm};
+use crate::strategy::{Created, FindingKind, Plan, Settings, absolute, farm};
 
 pub(super) const LD_SO: &str = "/lib/ld.so";
 
@@ -145,11 +144,7 @@ fn answers_of_the_loader_replace_those_of_the_model() {
         .object("/s/p/bin/prog", prog().needed("liba.so").needed("libz.so"))
         .object("/s/a/lib/liba.so", library("liba.so"))
         .object("/s/a/lib/libz.so", library("libz.so"));
-    let told = [LoaderAnswer {
-        needed_by: "/s/p/bin/prog".into(),
-        needed: "liba.so".into(),
-        path: "/elsewhere/liba.so".into(),
-    }];
+    let told = [("liba.so".into(), "/elsewhere/liba.so".into())].into();
     let plan = absolute::plan(&fs, &closure(&fs), Some(&told), &settings());
     assert_eq!(renamed(&plan), ["/s/p/bin/prog: liba.so > /elsewhere/liba.so"]);
     assert_eq!(plan.findings[0].what, FindingKind::Missing);
@@ -166,8 +161,7 @@ fn paths_that_the_loader_would_change_are_not_written() {
     let texts = kinds(&plan(&fs));
     assert_eq!(texts, ["/s/p/bin/prog: libn.so: rel/libn.so: relative to the current directory"]);
     let with = |path: BString| {
-        let told =
-            [LoaderAnswer { needed_by: "/s/p/bin/prog".into(), needed: "libt.so".into(), path }];
+        let told = [("libt.so".into(), path)].into();
         let plan = absolute::plan(&fs, &closure(&fs), Some(&told), &settings());
         plan.findings[0].what.clone()
     };
