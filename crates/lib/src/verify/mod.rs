@@ -117,14 +117,6 @@ struct Verifier {
     settings: Settings,
 }
 
-/// The result for some of the files.
-#[derive(Default)]
-struct Part {
-    report: Report,
-    /// Indexes to compare once all files are known.
-    indexes: Vec<FoundIndex>,
-}
-
 /// An index among the files, or one that a program names.
 struct FoundIndex {
     shown: BString,
@@ -137,18 +129,18 @@ impl Verifier {
     fn all(&self, files: &[Target], progress: &dyn Progress) -> Report {
         let phase = progress.phase(files.len());
         let part = |target: &Target| {
-            let mut part = Part::default();
-            if let Err(error) = self.one(target, &mut part) {
-                part.report.problems.push(Problem::new(target.shown.clone(), error));
+            let (mut report, mut indexes) = (Report::default(), Vec::new());
+            if let Err(error) = self.one(target, &mut report, &mut indexes) {
+                report.problems.push(Problem::new(target.shown.clone(), error));
             }
             phase(1);
-            part
+            (report, indexes)
         };
-        let parts: Vec<Part> = files.par_iter().map(part).collect();
+        let parts: Vec<_> = files.par_iter().map(part).collect();
         drop(phase);
         let mut all = Report::default();
         let mut indexes = Vec::new();
-        for Part { report, indexes: found } in parts {
+        for (report, found) in parts {
             all.looked_at += report.looked_at;
             all.objects.extend(report.objects);
             all.loads.extend(report.loads);
@@ -160,10 +152,16 @@ impl Verifier {
         all
     }
 
-    fn one(&self, target: &Target, part: &mut Part) -> Result<()> {
+    /// Verifies one file. Its `indexes` are compared once all files are known.
+    fn one(
+        &self,
+        target: &Target,
+        report: &mut Report,
+        indexes: &mut Vec<FoundIndex>,
+    ) -> Result<()> {
         if should_be_index(target) {
             let (shown, host) = (target.shown.clone(), target.host.clone());
-            part.indexes.push(FoundIndex { shown, host, program: None });
+            indexes.push(FoundIndex { shown, host, program: None });
             return Ok(());
         }
         let session = self.assumed.fs.session();
@@ -176,7 +174,6 @@ impl Verifier {
             Followed::Elf(closure, _) => closure,
             Followed::MachO(_) | Followed::Nothing => return Ok(()),
         };
-        let report = &mut part.report;
         report.looked_at += 1;
         let answers = verify::object(&session, &closure.subject, &self.settings);
         if !answers.is_empty() {
@@ -188,7 +185,7 @@ impl Verifier {
         let audit = closure.subject.view.dynamic.as_ref().and_then(|d| d.audit.as_ref());
         // `DT_AUDIT` has paths of the running system, which are others inside another root.
         if let Some(list) = audit.filter(|_| self.assumed.fs.is_real_root()) {
-            part.indexes.extend(named_indexes(target, list.as_ref()));
+            indexes.extend(named_indexes(target, list.as_ref()));
         }
         if self.load && matches!(closure.subject.kind, SubjectKind::Program { .. }) {
             report.loads.push(load::compare(&session, &self.assumed, target, &closure)?);
