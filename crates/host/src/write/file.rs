@@ -33,7 +33,6 @@ pub struct FileUnderEdit {
     pub(super) facts: Facts,
     /// The reader of the file's content. `&Reader` is an [`object::ReadRef`].
     pub reader: Reader,
-    locked: bool,
 }
 
 impl FileUnderEdit {
@@ -76,7 +75,7 @@ impl FileUnderEdit {
             let on = On { path: &real_path, fd: &file };
             fill(bytes, from, |bytes, at| sys.read(on, bytes, at))
         });
-        Ok(Some(Self { path: real, fd, facts, reader, locked }))
+        Ok(Some(Self { path: real, fd, facts, reader }))
     }
 
     /// Returns the device and inode, by which a caller can recognise two paths of one file. A file
@@ -91,16 +90,6 @@ impl FileUnderEdit {
     #[must_use]
     pub fn fingerprint(&self) -> &Fingerprint {
         &self.facts.fingerprint
-    }
-
-    /// Locks the file if it is not locked yet. A later check compares its state with the recorded
-    /// one.
-    pub(super) fn locked(mut self, sys: &Sys) -> Result<Self, WriteError> {
-        if !self.locked {
-            lock(sys, self.on())?;
-            self.locked = true;
-        }
-        Ok(self)
     }
 
     pub(super) fn on(&self) -> On<'_> {

@@ -114,7 +114,7 @@ impl Writer {
     }
 
     /// Does the same as [`Self::open`] without the lock, to read a file that another becalm may
-    /// have locked.
+    /// have locked. The result must not be prepared.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or is not a regular file.
@@ -122,16 +122,15 @@ impl Writer {
         FileUnderEdit::open(&self.sys, path, false)
     }
 
-    /// Writes the new content beside the file, or beyond its end if it is written in place. The
-    /// file's content up to its old length does not change. Dropping the result undoes the
+    /// Writes the new content beside a file of [`Self::open`], or beyond its end if it is written in
+    /// place. The file's content up to its old length does not change. Dropping the result undoes the
     /// preparation.
     ///
     /// # Errors
     /// Returns an error if the options do not allow this kind of file, if the file has changed
     /// since it was opened, or if its metadata cannot be preserved.
-    pub fn prepare(&self, file: FileUnderEdit, patch: Patch) -> Result<Prepared, WriteError> {
+    pub fn prepare(&self, mut file: FileUnderEdit, patch: Patch) -> Result<Prepared, WriteError> {
         let in_place = self.is_in_place(&file)?;
-        let mut file = file.locked(&self.sys)?;
         // The editor has read the file; its cached bytes would be most of the memory of a large
         // batch.
         file.reader.forget();
