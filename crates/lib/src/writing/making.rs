@@ -95,7 +95,7 @@ pub(crate) fn settle<'a>(editor: &Editor<'_>, dirs: impl Iterator<Item = &'a Pat
     let holds = |dir: &&Path| fs::read_dir(dir).is_ok_and(|mut entries| entries.next().is_some());
     for dir in dirs.filter(holds) {
         // The marker of a directory that cannot be settled does no harm.
-        let _ = editor.writer().settle_dir(dir);
+        let _ = editor.writer.settle_dir(dir);
     }
 }
 
@@ -117,7 +117,7 @@ fn is_made(dir: &Path) -> bool {
 fn make_above(editor: &Editor<'_>, here: &Path) {
     for dir in made_above(here).collect::<Vec<_>>().into_iter().rev() {
         // The creation below it reports the failure.
-        let _ = no_link(dir).and_then(|()| editor.writer().make_dir(dir));
+        let _ = no_link(dir).and_then(|()| editor.writer.make_dir(dir));
     }
 }
 
@@ -137,7 +137,7 @@ fn one(
     here: &Path,
     links: Option<&[(OsString, PathBuf)]>,
 ) -> Result<(bool, usize), WriteError> {
-    let writer = editor.writer();
+    let writer = &editor.writer;
     no_link(here)?;
     // Another becalm may make the same file or directory at this moment. What is there is inspected
     // again at each attempt.

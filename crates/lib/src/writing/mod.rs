@@ -75,12 +75,6 @@ impl Outcome {
         matches!(self, Self::Written { .. })
     }
 
-    /// Returns true if the file was not changed because of an error of its own.
-    #[must_use]
-    pub fn is_refused(&self) -> bool {
-        matches!(self, Self::Refused { .. })
-    }
-
     /// Returns true if a creation does not exist.
     #[must_use]
     pub fn is_missing(&self) -> bool {
@@ -107,7 +101,7 @@ impl Changed {
     /// Returns true if an error of its own came before the change or after it.
     #[must_use]
     pub fn has_failed(&self) -> bool {
-        self.outcome.is_refused() || self.is_unsafe
+        matches!(self.outcome, Outcome::Refused { .. }) || self.is_unsafe
     }
 
     fn refused(path: &Path, why: String) -> Self {
@@ -125,7 +119,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Changes files as the user asked.
 pub(crate) struct Editor<'a> {
-    writer: Writer,
+    pub(crate) writer: Writer,
     /// The time when this run first found a file that another becalm is writing.
     first_wait: OnceLock<Instant>,
     /// True if nothing is written: the outcome of a file has the length that it would have.
@@ -150,11 +144,6 @@ impl<'a> Editor<'a> {
             Some(advice) if is_full(error) => format!("{reason}; {advice}"),
             _ => reason,
         }
-    }
-
-    /// Returns the writer, for new files.
-    pub(crate) fn writer(&self) -> &Writer {
-        &self.writer
     }
 
     /// Repeats a step for a while, as long as another becalm is writing the same file. The caller

@@ -41,7 +41,7 @@ impl<'a> Remover<'a> {
         let result = match (self.editor.dry_run, self.editor.is_interrupted()) {
             (_, true) => Ok(Outcome::NotReached),
             (true, _) => Ok(Outcome::Written { old_length: 0, new_length: 0 }),
-            _ => self.editor.writer().remove_made(path, ours).map(|removed| match removed {
+            _ => self.editor.writer.remove_made(path, ours).map(|removed| match removed {
                 true => Outcome::Written { old_length: 0, new_length: 0 },
                 false => Outcome::Unchanged,
             }),
@@ -83,7 +83,7 @@ impl<'a> Remover<'a> {
     pub(crate) fn remove_if_empty(&self, dir: &Path) {
         if !self.editor.dry_run {
             // A directory that cannot be removed does no harm.
-            let _ = self.editor.writer().remove_empty_dir(dir);
+            let _ = self.editor.writer.remove_empty_dir(dir);
             settle(self.editor, iter::once(dir));
         }
     }
@@ -104,7 +104,7 @@ impl<'a> Remover<'a> {
                 break;
             }
             // If this fails, an empty directory may remain.
-            let _ = self.editor.writer().unsettle_dir(dir);
+            let _ = self.editor.writer.unsettle_dir(dir);
             parents.push(dir.to_owned());
             held = dir;
         }
@@ -116,7 +116,7 @@ impl<'a> Remover<'a> {
     fn remove_empty_parents(&self, path: &Path, parents: &[PathBuf]) {
         for dir in parents.iter().take_while(|_| !self.editor.is_interrupted()) {
             // Not empty: it has other files.
-            if !self.editor.writer().remove_empty_dir(dir).unwrap_or(false) {
+            if !self.editor.writer.remove_empty_dir(dir).unwrap_or(false) {
                 break;
             }
         }
