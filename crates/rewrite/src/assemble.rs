@@ -103,7 +103,7 @@ impl Parts {
         // The overlay needs the writes in ascending order.
         changes.sort_by_key(|change| change.offset);
         let note = goal.note.iter().flatten().next();
-        let note = note.map(|it| notes::note(image.format, it)).transpose()?;
+        let note = note.map(|it| notes::note(image.format.endian, it)).transpose()?;
         let interpreter = image.interpreter().zip(goal.interpreter.as_ref());
         let interpreter = interpreter.map(|(segment, path)| {
             (segment.offset..segment.file_end(), [path.as_slice(), b"\0"].concat())
@@ -179,8 +179,9 @@ impl Builder<'_> {
             let note = parts.note.is_some() && shared.is_none();
             let more = 1 + usize::from(parts.dynamic_moves) + usize::from(note);
             let count = image.segments.len() + more - layout::unused(image).min(more);
-            let table = vec![0; count * image.format.segment_size() as usize];
-            self.table_offset = self.appended.push(&table, image.format.word_align()).offset;
+            let table = vec![0; count * image.format.encoder().program_header_size() as usize];
+            self.table_offset =
+                self.appended.push(&table, image.format.encoder().address_size()).offset;
         }
         // The new interpreter and string table replace blocks and are pushed later.
         let replaced = || parts.interpreter.iter().chain(&parts.strings);
@@ -279,7 +280,7 @@ impl Builder<'_> {
         });
         insert(&mut segments, note.as_slice());
         insert(&mut segments, &self.appended.loads);
-        let size = segments.len() as u64 * self.image.format.segment_size();
+        let size = segments.len() as u64 * self.image.format.encoder().program_header_size();
         let place = self.layout.table_moves.then(|| self.appended.loads.first()).flatten();
         for table in segments.iter_mut().filter(|segment| segment.kind == PT_PHDR) {
             (table.filesz, table.memsz) = (size, size);

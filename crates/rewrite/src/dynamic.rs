@@ -115,7 +115,7 @@ pub(crate) fn bytes(
     capacity: usize,
 ) -> Result<Vec<u8>> {
     let dynamic = image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
-    let (size, machine) = (image.format.dyn_size(), image.header.machine);
+    let (size, machine) = (image.format.encoder().dyn_size(), image.header.machine);
     let mut bytes = Vec::with_capacity(capacity * size as usize);
     for (index, entry) in entries.iter().enumerate() {
         let mut entry = *entry;
@@ -128,7 +128,8 @@ pub(crate) fn bytes(
                 entry.value &= 0xffff_ffff;
             }
         }
-        bytes.extend(image.format.entry(&entry)?);
+        let written = image.format.encoder().dynamic(&mut bytes, entry.tag, entry.value);
+        written.map_err(|_| RewriteError::NoAddressSpace)?;
     }
     bytes.resize(bytes.len().max(capacity * size as usize), 0);
     Ok(bytes)

@@ -136,7 +136,8 @@ mod tests {
         let mut data = builder.build();
         let image = read_image(&data);
         let at = image.segments.iter().rposition(|it| it.kind == object::elf::PT_NOTE).unwrap();
-        let at = (image.header.phoff + at as u64 * image.format.segment_size()) as usize;
+        let at = (image.header.phoff + at as u64 * image.format.encoder().program_header_size())
+            as usize;
         data[at..at + 4].copy_from_slice(&image.format.u32(PT_GNU_STACK.0));
         data
     }

@@ -3,8 +3,9 @@
 
 use becalm_core::elf::{Class, Endian};
 use object::elf::{
-    DynamicTag, ProgramFlags, ProgramType, SHT_NOBITS, SHT_NULL, SectionFlags, SectionType,
+    DynamicTag, EM_NONE, ProgramFlags, ProgramType, SHT_NOBITS, SHT_NULL, SectionFlags, SectionType,
 };
+use object::write::elf::Encoder;
 use object::{Endian as _, Endianness};
 
 use crate::{Result, RewriteError};
@@ -179,29 +180,9 @@ impl Format {
         self.class == Class::Elf64
     }
 
-    /// Returns the size of the ELF header.
-    pub(crate) fn header_size(self) -> u64 {
-        if self.is_64() { 64 } else { 52 }
-    }
-
-    /// Returns the size of a program header.
-    pub(crate) fn segment_size(self) -> u64 {
-        if self.is_64() { 56 } else { 32 }
-    }
-
-    /// Returns the size of a section header.
-    pub(crate) fn section_size(self) -> u64 {
-        if self.is_64() { 64 } else { 40 }
-    }
-
-    /// Returns the size of a dynamic entry.
-    pub(crate) fn dyn_size(self) -> u64 {
-        if self.is_64() { 16 } else { 8 }
-    }
-
-    /// Returns the natural alignment of the tables.
-    pub(crate) fn word_align(self) -> u64 {
-        if self.is_64() { 8 } else { 4 }
+    /// Returns the sizes of the tables' entries and the writer of dynamic entries.
+    pub(crate) fn encoder(self) -> Encoder<Endianness> {
+        Encoder::new(self.endian.into(), self.is_64(), EM_NONE)
     }
 
     /// Reads an address, offset or size.
@@ -247,7 +228,9 @@ impl Format {
                 Byte(value) => *value = take(1)?[0],
                 Half(value) => *value = self.endian.u16(take(2)?, 0)?,
                 Word(value) => *value = self.endian.u32(take(4)?, 0)?,
-                Long(value) => *value = self.read_word(take(self.word_align() as usize)?, 0)?,
+                Long(value) => {
+                    *value = self.read_word(take(self.encoder().address_size() as usize)?, 0)?
+                }
             }
         }
         Some(entry)
@@ -282,16 +265,7 @@ impl Format {
         let tag = self.read_word(bytes, 0)?;
         // `d_tag` is signed.
         let tag = if self.is_64() { tag as i64 } else { i64::from(tag as i32) };
-        let value = self.read_word(bytes, self.word_align() as usize)?;
+        let value = self.read_word(bytes, self.encoder().address_size() as usize)?;
         Some(Dyn { tag: DynamicTag(tag), value, from: Some(at) })
-    }
-
-    /// Writes a dynamic entry.
-    pub(crate) fn entry(self, entry: &Dyn) -> Result<Vec<u8>> {
-        // `d_tag` is signed: a negative tag keeps its low 32 bits.
-        let tag = entry.tag.0 as u64;
-        let mut bytes = self.word(if self.is_64() { tag } else { tag & 0xffff_ffff })?;
-        bytes.extend(self.word(entry.value)?);
-        Ok(bytes)
     }
 }

@@ -127,13 +127,14 @@ impl<'data> Image<'data> {
             return Err(RewriteError::NotLoadable);
         }
         let format = Format { class: ident.class, endian: ident.endian };
-        let header = data.bytes_at(0, format.header_size());
+        let header = data.bytes_at(0, format.encoder().file_header_size());
         let header: Header =
             header.and_then(|it| format.read(it)).ok_or(RewriteError::Truncated)?;
         if header.phnum == PN_XNUM {
             return Err(malformed("it has more program headers than a loader reads"));
         }
-        if header.phnum > 0 && u64::from(header.phentsize) != format.segment_size() {
+        if header.phnum > 0 && u64::from(header.phentsize) != format.encoder().program_header_size()
+        {
             return Err(malformed("its program headers are not of the expected size"));
         }
         let mut image = Self {
@@ -147,7 +148,7 @@ impl<'data> Image<'data> {
             dynamic: None,
         };
         let Header { phoff, phnum, .. } = image.header;
-        image.segments = image.table(phoff, phnum, format.segment_size())?;
+        image.segments = image.table(phoff, phnum, format.encoder().program_header_size())?;
         image.sections = image.read_sections()?;
         image.names = image.read_names()?;
         image.dynamic = image.read_dynamic()?;
@@ -203,20 +204,20 @@ impl<'data> Image<'data> {
 
     /// Returns the first offset after the program header table.
     pub(crate) fn table_end(&self) -> u64 {
-        self.header.phoff + self.segments.len() as u64 * self.format.segment_size()
+        self.header.phoff + self.segments.len() as u64 * self.format.encoder().program_header_size()
     }
 
     /// Returns the range of the section headers, which is empty if there are none.
     pub(crate) fn section_table(&self) -> Range<u64> {
         let start = if self.sections.is_empty() { 0 } else { self.header.shoff };
-        start..start + self.sections.len() as u64 * self.format.section_size()
+        start..start + self.sections.len() as u64 * self.format.encoder().section_header_size()
     }
 
     /// Returns the end of all structures that the headers name. Bytes after it are foreign.
     pub(crate) fn extent(&self) -> u64 {
         let sections = self.sections.iter().map(Section::file_end);
         let tables = [
-            self.format.header_size(),
+            self.format.encoder().file_header_size(),
             self.table_end(),
             self.section_table().end,
             self.removed_end(),
@@ -254,7 +255,7 @@ impl<'data> Image<'data> {
         // A loader reads the entries at their address, and a tool reads them at their offset. If these
         // are different bytes, an edit would change only one of them.
         let is_mapped = |dynamic: &Dynamic| {
-            let size = dynamic.capacity as u64 * self.format.dyn_size();
+            let size = dynamic.capacity as u64 * self.format.encoder().dyn_size();
             self.file_offset(dynamic.vaddr, size) == Some(dynamic.offset)
         };
         if !self.dynamic.as_ref().is_none_or(is_mapped) {
@@ -313,7 +314,7 @@ impl<'data> Image<'data> {
 
     fn read_sections(&self) -> Result<Vec<Section>> {
         let Header { shoff, shnum, shentsize, .. } = self.header;
-        let size = self.format.section_size();
+        let size = self.format.encoder().section_header_size();
         if shoff == 0 {
             return Ok(Vec::new());
         }
@@ -335,7 +336,7 @@ impl<'data> Image<'data> {
     /// Returns the end of the section headers at `e_shoff` and of their sections, although `e_shnum` says
     /// that there are none. Returns 0 if these bytes are not section headers.
     fn removed_end(&self) -> u64 {
-        let size = self.format.section_size();
+        let size = self.format.encoder().section_header_size();
         let (mut at, mut end) = (self.header.shoff, 0);
         // The first header is empty (gABI, `SHN_UNDEF`).
         let is_empty = |bytes: &[u8]| bytes.iter().all(|&byte| byte == 0);
@@ -373,7 +374,7 @@ impl<'data> Image<'data> {
         let found = self.segments.iter().rfind(|it| it.kind == PT_DYNAMIC && it.filesz > 0);
         let Some(&Segment { offset, vaddr, filesz, .. }) = found else { return Ok(None) };
         let bytes = self.bytes_at(offset, filesz).ok_or(RewriteError::Truncated)?;
-        let all = bytes.chunks_exact(self.format.dyn_size() as usize);
+        let all = bytes.chunks_exact(self.format.encoder().dyn_size() as usize);
         let all = all.enumerate().filter_map(|(at, entry)| self.format.dynamic(entry, at));
         let entries: Vec<Dyn> = all.clone().take_while(|entry| entry.tag != DT_NULL).collect();
         if entries.len() == all.clone().count() {

@@ -135,7 +135,7 @@ impl Pieces {
     /// the way.
     fn displaced(&self, image: &Image, slots: usize) -> Option<Vec<Block>> {
         let start = image.table_end();
-        let end = start.checked_add(slots as u64 * image.format.segment_size())?;
+        let end = start.checked_add(slots as u64 * image.format.encoder().program_header_size())?;
         let inside = |load: &&Segment| load.offset <= image.header.phoff && end <= load.file_end();
         // The kernel and the loader read the table through a mapped segment.
         image.loads().find(inside)?;

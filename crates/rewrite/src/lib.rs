@@ -66,6 +66,7 @@ use crate::goal::Goal;
 use crate::image::{File, Image, Source};
 use crate::record::{History, Status};
 
+pub use crate::notes::note;
 pub use crate::segment::page_size;
 
 /// The result of a part of an edit.

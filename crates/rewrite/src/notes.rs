@@ -1,10 +1,10 @@
 //! Writes and finds resolution notes (gABI, "Note Section": three 32-bit words, the owner and the
 //! descriptor, with padding after both).
 
-use becalm_core::elf;
+use becalm_core::elf::{self, Endian};
 use object::elf::PT_NOTE;
+use object::{Endian as _, Endianness};
 
-use crate::format::Format;
 use crate::image::Image;
 use crate::{Result, RewriteError};
 
@@ -27,14 +27,18 @@ pub(crate) struct Found<'data> {
     pub(crate) descriptor: &'data [u8],
 }
 
-/// Writes a note with this descriptor, padded to 4 bytes.
-pub(crate) fn note(format: Format, descriptor: &[u8]) -> Result<Vec<u8>> {
+/// Writes a resolution note with this descriptor, padded to 4 bytes.
+///
+/// # Errors
+/// Returns [`RewriteError::BadString`] if the descriptor is larger than 4 GiB.
+pub fn note(endian: Endian, descriptor: &[u8]) -> Result<Vec<u8>> {
+    let number = |value| Endianness::from(endian).write_u32(value);
     let length = u32::try_from(descriptor.len())
         .map_err(|_| RewriteError::BadString("a note cannot be larger than 4 GiB"))?;
     let mut bytes = Vec::with_capacity(20 + descriptor.len() + 3);
-    bytes.extend(format.u32(OWNER.len() as u32));
-    bytes.extend(format.u32(length));
-    bytes.extend(format.u32(KIND));
+    bytes.extend(number(OWNER.len() as u32));
+    bytes.extend(number(length));
+    bytes.extend(number(KIND));
     bytes.extend(OWNER);
     bytes.resize(bytes.len().next_multiple_of(4), 0);
     bytes.extend(descriptor);

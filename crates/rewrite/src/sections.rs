@@ -73,7 +73,7 @@ pub(crate) fn append(
         (section.offset, section.size) = (offset, size);
     }
     let table = image.format.table(&sections)?;
-    Ok((appended.push(&table, image.format.word_align()).offset, sections.len()))
+    Ok((appended.push(&table, image.format.encoder().address_size()).offset, sections.len()))
 }
 
 /// Returns a section header with the new position of its bytes.
@@ -110,7 +110,7 @@ pub(crate) fn emptied(image: &Image, sections: &[Section]) -> Vec<Segment> {
 /// Returns the bytes of a segment in the file, without the headers at its start.
 pub(crate) fn old_bytes(image: &Image, load: &Segment, table_end: u64) -> Place {
     let inside = |end: &u64| (load.offset..=load.file_end()).contains(end);
-    let headers = [image.format.header_size(), table_end];
+    let headers = [image.format.encoder().file_header_size(), table_end];
     let offset = headers.into_iter().filter(inside).fold(load.offset, u64::max);
     let vaddr = load.vaddr + (offset - load.offset);
     Place { offset, vaddr, size: load.file_end() - offset }

@@ -122,9 +122,9 @@ impl Trial<'_> {
     }
 
     fn write(&self, path: &Path, object: &Object<'_>) -> Result<()> {
-        let write = || -> std::io::Result<()> {
+        let write = || -> Result<()> {
             path.parent().map_or(Ok(()), fs::create_dir_all)?;
-            fs::write(path, fixture::object(&self.target, object))
+            Ok(fs::write(path, fixture::object(&self.target, object)?)?)
         };
         write().with_context(at(path))
     }

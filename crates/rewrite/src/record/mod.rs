@@ -70,7 +70,7 @@ fn numbers<const N: usize>(bytes: &[u8], magic: [u8; 8]) -> Option<[u64; N]> {
 fn watched(original: &Image) -> Option<u64> {
     let head = original.bytes_at(0, HEAD.min(original.length))?;
     let dynamic = original.dynamic.as_ref().map_or(Some(&[][..]), |dynamic| {
-        let size = (dynamic.entries.len() as u64 + 1) * original.format.dyn_size();
+        let size = (dynamic.entries.len() as u64 + 1) * original.format.encoder().dyn_size();
         original.bytes_at(dynamic.offset, size)
     })?;
     let mut parts = vec![head, dynamic];

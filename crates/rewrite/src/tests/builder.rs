@@ -197,8 +197,8 @@ impl<'a> Parts<'_, 'a> {
 
     fn read_only(&mut self) {
         let (base, format) = (self.builder.base, self.builder.format);
-        let table = self.writer.offset() - format.header_size();
-        self.segment(PT_PHDR, PF_R, format.header_size(), table, base);
+        let table = self.writer.offset() - format.encoder().file_header_size();
+        self.segment(PT_PHDR, PF_R, format.encoder().file_header_size(), table, base);
         if self.builder.interpreter {
             self.described(PT_INTERP, ".interp", SHT_PROGBITS, b"/lib/ld.so.9\0");
         }

@@ -50,8 +50,8 @@ fn tried(bench: &Bench<'_>, kind: Kind) -> Result<(u64, u64)> {
     let target = target()?;
     let write = |path: &Path, what: &Object<'_>| {
         let made = fs::create_dir_all(path.parent().unwrap_or(path));
-        let written = made.and_then(|()| fs::write(path, object(&target, what)));
-        written.with_context(naming(path))
+        let bytes = object(&target, what)?;
+        made.and_then(|()| fs::write(path, bytes)).with_context(naming(path))
     };
     let loader = package("libc").join("lib/ld64.so.1");
     write(&loader, &Object { soname: Some("ld64.so.1"), ..Object::default() })?;
