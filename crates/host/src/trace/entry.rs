@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::exec::{Breakpoint, Program};
 use super::spawn::{Exec, Spawned, spawn};
-use super::stopped::{self, Until, Waited, Why};
+use super::stopped::{self, Stopped, Until, Waited, Why};
 use super::sys;
 use super::watchdog::Watchdog;
 use super::{Command, TraceError};
@@ -61,6 +61,11 @@ fn watch(mut child: Spawned, gone: Instant, exec: &Exec) -> Result<Entered, Trac
     let mut running: Option<(Instant, Entry, Breakpoint)> = None;
     let mut entered = Entered::Ended;
     let mut is_program = false;
+    // `SIGKILL` is pending then, so the task ends before it executes another instruction.
+    let end = |task: Stopped| {
+        sys::kill(task.pid, libc::SIGKILL);
+        task.resume(Until::Filter, 0);
+    };
     loop {
         match stopped::wait(Some(child.pid)).map_err(not_watched)? {
             Waited::End(..) if is_program => return Ok(entered),
@@ -72,10 +77,7 @@ fn watch(mut child: Spawned, gone: Instant, exec: &Exec) -> Result<Entered, Trac
                 let breakpoint = entry.and_then(|entry| Breakpoint::set(&task, entry));
                 let Some(breakpoint) = breakpoint else {
                     entered = Entered::NoLoader;
-                    sys::kill(child.pid, libc::SIGKILL);
-                    // `SIGKILL` is pending, so the task ends before it executes another
-                    // instruction.
-                    task.resume(Until::Filter, 0);
+                    end(task);
                     continue;
                 };
                 // The clock starts after the breakpoint is set, so that the tracer's work is not
@@ -93,14 +95,12 @@ fn watch(mut child: Spawned, gone: Instant, exec: &Exec) -> Result<Entered, Trac
                         let faults = faults(child.pid).saturating_sub(entry.faults);
                         let time = now.duration_since(*began);
                         entered = Entered::After(Entry { time, faults, ..*entry });
-                        sys::kill(child.pid, libc::SIGKILL);
-                        task.resume(Until::Filter, 0);
+                        end(task);
                     }
                     _ => task.resume(Until::Filter, signal),
                 }
             }
-            Waited::Stop(task, Why::Group(_)) => task.listen(),
-            Waited::Stop(task, _) => task.resume(Until::Filter, 0),
+            Waited::Stop(task, why) => task.pass(why, Until::Filter),
         }
     }
 }

@@ -29,10 +29,4 @@ impl Exit {
             Exit::Running | Exit::Idle => None,
         }
     }
-
-    /// Returns the exit of a program that was traced to its end.
-    #[must_use]
-    pub fn ended(self) -> Option<Self> {
-        self.code().map(|_| self)
-    }
 }

@@ -222,7 +222,7 @@ pub fn run(
     watched?;
     let exit = tracer.exit.unwrap_or(Exit::Running);
     let rest = match exit {
-        Exit::Running => Some(Rest::new(Some(tracer.root()), forwarding)),
+        Exit::Running => Some(Rest::new(Some(tracer.child.pid), forwarding)),
         _ if tracer.leaves_filtered() => Some(Rest::new(None, forwarding)),
         _ => None,
     };

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use super::filter;
-use super::stopped;
+use super::stopped::{self, Waited};
 use super::sys::{self, Pid};
 use super::{Command, Streams, TraceError};
 use crate::inherited;
@@ -176,11 +176,7 @@ impl Spawned {
     pub(super) fn abandon(self) {
         sys::kill(self.pid, libc::SIGKILL);
         // Stops from before the kill may be reported first.
-        while let Ok((_, status)) = sys::wait(Some(self.pid)) {
-            if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
-                break;
-            }
-        }
+        while let Ok(Waited::Stop(..)) = stopped::wait(Some(self.pid)) {}
     }
 
     /// Returns the child's reports. Call this after the child's `execve` or its end.

@@ -27,9 +27,7 @@ pub(super) enum Waited {
 /// Reason for a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// The task is about to make a call that the filter names.
-    Filter,
-    /// A call begins or ends.
+    /// A call begins or ends: one that the filter names, or any.
     Call,
     /// The task created a process or a thread.
     Birth,
@@ -69,7 +67,7 @@ pub(super) fn wait(only: Option<Pid>) -> io::Result<Waited> {
     // With PTRACE_O_TRACESYSGOOD, bit 7 of SIGTRAP marks a stop at a call; event stops put the
     // event into the bits above the signal.
     let why = match status >> 16 {
-        libc::PTRACE_EVENT_SECCOMP => Why::Filter,
+        libc::PTRACE_EVENT_SECCOMP => Why::Call,
         libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => Why::Birth,
         libc::PTRACE_EVENT_EXEC => Why::Exec,
         // A group stop has the signal that caused it. `SIGTRAP` marks an attach, an interrupt or a

@@ -6,9 +6,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use rustix::process::{WaitOptions, waitpid};
-
 use super::signals;
+use super::stopped::{self, Waited};
 use super::sys::{self, Pid};
 
 /// The process that the user started, if the tracer runs in a child of it. The supervisor forwards
@@ -107,11 +106,9 @@ fn supervise(tracer: Pid, line: &OwnedFd) -> ! {
 
 /// Waits for the tracer to end and returns its exit code.
 fn exit_code_of(tracer: Pid) -> u8 {
-    let wait = || waitpid(rustix::process::Pid::from_raw(tracer), WaitOptions::empty());
-    // With `SIGCHLD` ignored the kernel keeps no status (`ECHILD`, wait(2)).
-    let Ok(Some((_, status))) = rustix::io::retry_on_intr(wait) else { return 2 };
-    match status.terminating_signal() {
-        Some(signal) => 128u8.saturating_add(signal as u8),
-        None => status.exit_status().unwrap_or(0) as u8,
+    match stopped::wait(Some(tracer)) {
+        Ok(Waited::End(_, end)) => end.code().unwrap_or(0),
+        // With `SIGCHLD` ignored the kernel keeps no status (`ECHILD`, wait(2)).
+        _ => 2,
     }
 }

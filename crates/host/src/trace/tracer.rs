@@ -40,7 +40,7 @@ pub(super) struct Tracer<'a> {
     pub(super) apart: Option<Overhead>,
     entering: &'a mut Entering<'a>,
     exec: Exec,
-    child: Spawned,
+    pub(super) child: Spawned,
     /// True if every call stops because there is no filter.
     no_filter: bool,
     tasks: FxHashMap<Pid, Task>,
@@ -120,11 +120,6 @@ impl<'a> Tracer<'a> {
         !self.no_filter && !self.tasks.is_empty()
     }
 
-    /// Returns the program's process id.
-    pub(super) fn root(&self) -> Pid {
-        self.child.pid
-    }
-
     fn note(&mut self, note: Note) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
@@ -139,21 +134,21 @@ impl<'a> Tracer<'a> {
             self.appeared(pid);
         }
         match why {
-            Why::Filter | Why::Call => self.at_call(task),
+            Why::Call => self.at_call(task),
             Why::Exec => self.became_program(task),
             Why::Birth => {
                 self.created(task.former_id());
                 self.go_on(task, 0);
             }
             Why::Group(_) => {
-                if pid == self.root() {
+                if pid == self.child.pid {
                     self.supervisor_stopped = true;
                     self.options.supervisor.iter().for_each(super::Supervisor::stop);
                 }
                 task.listen();
             }
             Why::Attention => {
-                if pid == self.root() && std::mem::take(&mut self.supervisor_stopped) {
+                if pid == self.child.pid && std::mem::take(&mut self.supervisor_stopped) {
                     self.options.supervisor.iter().for_each(super::Supervisor::go_on);
                 }
                 self.go_on(task, 0);
@@ -181,11 +176,12 @@ impl<'a> Tracer<'a> {
     fn appeared(&mut self, pid: Pid) {
         let (process, parent) = sys::process_and_parent(pid).unwrap_or((pid, 0));
         self.tasks.entry(pid).or_default().process = Some(process);
-        if process == pid && self.options.follow {
-            if let Some(&image) = self.processes.get(&parent) {
-                let counting = self.images[image].forked(pid, &self.options);
-                self.begin(pid, counting);
-            }
+        if process == pid
+            && self.options.follow
+            && let Some(&image) = self.processes.get(&parent)
+        {
+            let counting = self.images[image].forked(pid, &self.options);
+            self.begin(pid, counting);
         }
     }
 
@@ -202,7 +198,7 @@ impl<'a> Tracer<'a> {
         match (counted, self.no_filter) {
             (true, true) => task.resume(Until::Call, signal),
             // Before the first execve nothing is counted, but the program is still to come.
-            (false, true) if task.pid != self.root() => {
+            (false, true) if task.pid != self.child.pid => {
                 self.forget(task.pid);
                 task.detach(signal);
             }
@@ -331,7 +327,7 @@ impl<'a> Tracer<'a> {
         if self.images.is_empty() {
             self.started();
         }
-        if pid == self.root() || self.options.follow {
+        if pid == self.child.pid || self.options.follow {
             self.new_image(&task);
         }
         self.go_on(task, 0);
@@ -355,7 +351,7 @@ impl<'a> Tracer<'a> {
                 self.note(Note::OfProgram { path: program.image.path.clone(), what });
             }
         }
-        if task.pid == self.root() {
+        if task.pid == self.child.pid {
             self.share_cpu();
         }
         let mut counting = Counting::new(task.pid, Arc::new(program), &self.options);
@@ -368,7 +364,7 @@ impl<'a> Tracer<'a> {
         if self.tasks.len() > 1 {
             self.shared_cpu = None;
         } else if self.shared_cpu.is_none() {
-            self.shared_cpu = SharedCpu::move_here(self.root(), Instant::now());
+            self.shared_cpu = SharedCpu::move_here(self.child.pid, Instant::now());
         }
     }
 
@@ -411,7 +407,7 @@ impl<'a> Tracer<'a> {
         if let Some(image) = self.processes.remove(&pid) {
             self.images[image].end();
         }
-        if pid != self.root() {
+        if pid != self.child.pid {
             return Ok(());
         }
         self.shared_cpu = None;

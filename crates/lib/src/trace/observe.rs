@@ -119,7 +119,7 @@ fn joined(options: &Options, command: &Command, traced: Traced, predictor: Predi
         command: words_of_command(command),
         images: join::images(images, predictor.answers(), options),
         is_idle: exit == trace::Exit::Idle,
-        exit: exit.ended(),
+        exit: exit.code().map(|_| exit),
         overhead: Some(overhead),
         notes: notes::in_words(&notes, rest.is_some()),
         all_syscalls: options.all_syscalls,
