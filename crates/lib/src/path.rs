@@ -44,10 +44,10 @@ fn elements_of(
 ) -> impl Iterator<Item = PathBuf> {
     let mut elements = Vec::new();
     for list in lists {
-        let list = Some(list.as_ref().as_bytes()).filter(|list| !list.is_empty());
-        let split =
-            |list: &[u8]| elements.extend(list.split(|it| separators.contains(it)).map(path_of));
-        list.into_iter().for_each(split);
+        let list = list.as_ref().as_bytes();
+        if !list.is_empty() {
+            elements.extend(list.split(|it| separators.contains(it)).map(path_of));
+        }
     }
     elements.into_iter()
 }

@@ -129,7 +129,6 @@ pub(super) fn of_path(
         phase(1);
     }
     drop(lock);
-    chosen.sort_by(|a: &Program, b| a.name.cmp(&b.name));
     Ok((chosen, trials))
 }
 
@@ -158,7 +157,8 @@ fn candidates(bin: &Path, launchers: &Launchers, for_all: bool) -> Vec<Program> 
     let mut names = FxHashSet::default();
     let entries = path_dirs(bin).into_iter().flat_map(|dir| dir.read_dir()).flatten().flatten();
     let of_path = entries.map(|entry| entry.path());
-    let mut paths: Vec<PathBuf> = of_path.chain(launchers.paths().map(Path::to_owned)).collect();
+    let mut paths: Vec<PathBuf> =
+        of_path.chain(launchers.0.iter().map(|(_, path)| path.clone())).collect();
     paths.retain(|path| is_executable(path) && names.insert(path.file_name().map(OsStr::to_owned)));
     paths.retain(|path| !path.parent().is_some_and(is_sbin));
     let is_fit = |path: &PathBuf| {

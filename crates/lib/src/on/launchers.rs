@@ -12,7 +12,7 @@ use crate::on::Program;
 const DIRS: &str = "/usr/local/share:/usr/share";
 
 /// The launchers and the absolute paths that they execute, one for each `Exec` line.
-pub(super) struct Launchers(Vec<(PathBuf, PathBuf)>);
+pub(super) struct Launchers(pub Vec<(PathBuf, PathBuf)>);
 
 impl Launchers {
     /// Reads those of the environment: of the user first, unless they are for `all` users.
@@ -32,11 +32,6 @@ impl Launchers {
         all.sort();
         all.dedup();
         Self(all)
-    }
-
-    /// Returns the paths that are executed.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
-        self.0.iter().map(|(_, path)| path.as_path())
     }
 
     /// Adds to each program the launchers that start it plainly.

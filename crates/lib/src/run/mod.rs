@@ -156,11 +156,23 @@ fn of_program(options: &Options, program: &Program) -> Result<Option<Indexed>> {
 
 /// Returns the needs of a program from those that a named or default index knows. A library that is
 /// preloaded has static TLS too, and the index may have been made without it.
+///
+/// A program that the index does not have may need more static TLS than others. Its needs are in the index
+/// that is kept for it; if there is none yet, the start is followed this once.
 fn need(options: &Options, program: &Program, known: Option<Known>) -> Known {
-    match known {
-        Some(known) if !making::is_preloaded() => known,
-        known => known.unwrap_or_default().max(need_of_stranger(options, program)),
+    if let Some(known) = known.filter(|_| !making::is_preloaded()) {
+        return known;
     }
+    let place = Place::of(options, program, None).ok();
+    let kept = place.and_then(|place| match place.look().ok()? {
+        Some((index, _)) => known_to(&index, program).ok()?,
+        None => {
+            // The index is optional, so a failure must not stop the program.
+            let _ = making::elsewhere(&place, &Request::of(options, program, None));
+            None
+        }
+    });
+    known.unwrap_or_default().max(kept.unwrap_or_else(|| making::need(program)))
 }
 
 /// Returns the named index with paths, else the default one, if it binds the program; else one with
@@ -186,22 +198,6 @@ fn with_paths(options: &Options, program: &Program) -> Result<Option<Indexed>> {
         None => kept_for(options, program, Some(&index)),
     };
     Ok(indexed?.map(|indexed| Indexed { has_paths: true, ..indexed }))
-}
-
-/// Returns the needs of a program that the index does not have: it may need more static TLS than
-/// others. They are in the index that is kept for the program; if there is none yet, the start is
-/// followed this once.
-fn need_of_stranger(options: &Options, program: &Program) -> Known {
-    let place = Place::of(options, program, None).ok();
-    let known = place.and_then(|place| match place.look().ok()? {
-        Some((index, _)) => known_to(&index, program).ok()?,
-        None => {
-            // The index is optional, so a failure must not stop the program.
-            let _ = making::elsewhere(&place, &Request::of(options, program, None));
-            None
-        }
-    });
-    known.unwrap_or_else(|| making::need(program))
 }
 
 /// Returns the start of a program by an index that was made for it.
@@ -251,18 +247,14 @@ fn named_index(path: &Path) -> Result<Opened> {
 /// Returns the default index, if the program is in one of its stores, and its record of the
 /// program.
 fn default_for(program: &Program) -> Result<Option<(Opened, Option<Known>)>> {
-    let Some(index) = default_index()? else { return Ok(None) };
-    let Start::Loader(target) = program.start else { return Ok(None) };
-    if index.index.target() != target {
-        return Ok(None);
-    }
+    let is_for_it = |index: &Opened| program.start == Start::Loader(index.index.target());
+    let Some(index) = default_index()?.filter(is_for_it) else { return Ok(None) };
     let known = known_to(&index, program)?;
-    let is_in_store = || -> Result<bool> {
+    if known.is_none() {
         let roots = index.index.roots().map_err(damaged(&index.path))?;
-        Ok(Stores::of(&roots).contain(&path_bytes(&program.real)))
-    };
-    if known.is_none() && !is_in_store()? {
-        return Ok(None);
+        if !Stores::of(&roots).contain(&path_bytes(&program.real)) {
+            return Ok(None);
+        }
     }
     Ok(Some((index, known)))
 }
