@@ -15,7 +15,7 @@ use std::num::NonZeroUsize;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueHint};
 use loader_patches::Release;
 
@@ -81,7 +81,7 @@ pub(crate) fn run(args: &BuildArgs) -> Result<()> {
         configure(&steps, args, &tree, &objects)?;
         make(&steps, args, &objects, &folder.join("unfinished"))?;
         fs::rename(folder.join("unfinished"), &image)?;
-        clear(&folder, release.version)?;
+        clear(&steps, &folder, release.version)?;
     }
     steps.now(format!("installing into {}", args.prefix.display()));
     fs::create_dir_all(&args.prefix).with_context(naming(&args.prefix))?;
@@ -123,14 +123,9 @@ fn make(steps: &Steps, args: &BuildArgs, objects: &Path, image: &Path) -> Result
 }
 
 /// Removes the files that a finished build no longer needs, or that an interrupted one left.
-fn clear(folder: &Path, version: &str) -> Result<()> {
-    for left in ["package", "objects", "unfinished", &format!("glibc-{version}")] {
-        let path = folder.join(left);
-        if path.exists() {
-            fs::remove_dir_all(&path).with_context(naming(&path))?;
-        }
-    }
-    Ok(())
+fn clear(steps: &Steps, folder: &Path, version: &str) -> Result<()> {
+    let left = ["package", "objects", "unfinished", &format!("glibc-{version}")];
+    steps.run(Command::new("rm").arg("-rf").args(left.map(|it| folder.join(it))))
 }
 
 /// Checks the arguments before anything is fetched.
@@ -169,7 +164,7 @@ fn prepare(steps: &Steps, args: &BuildArgs, folder: &Path) -> Result<PathBuf> {
             source::fetch(steps, version, suite, &packages)?
         }
     };
-    clear(folder, args.glibc.version)?;
+    clear(steps, folder, args.glibc.version)?;
     let tree = source::unpack(steps, args.glibc.version, &deb, folder)?;
     if !args.unpatched {
         steps.now("applying becalm's patches");
@@ -216,19 +211,12 @@ fn key(args: &BuildArgs) -> u64 {
 
 /// Returns the installed loader.
 fn loader_in(prefix: &Path) -> Result<PathBuf> {
-    for folder in ["lib", "lib64"] {
-        let Ok(entries) = entries(&prefix.join(folder)) else { continue };
-        let found = entries.into_iter().find(|path| {
-            path.file_name().is_some_and(|name| {
-                let name = name.to_string_lossy();
-                name.starts_with("ld-linux") || name.starts_with("ld64.so") || name == "ld.so.1"
-            })
-        });
-        if let Some(found) = found {
-            return Ok(found);
-        }
-    }
-    bail!("{}: no loader was installed", prefix.display())
+    let folders = ["lib", "lib64"].map(|folder| entries(&prefix.join(folder)).unwrap_or_default());
+    let mut found = folders.into_iter().flatten().filter(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("ld-linux") || name.starts_with("ld64.so") || name == "ld.so.1"
+    });
+    found.next().with_context(|| format!("{}: no loader was installed", prefix.display()))
 }
 
 #[cfg(test)]
