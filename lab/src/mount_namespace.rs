@@ -10,20 +10,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Error, Result};
+use anyhow::{Context, Error, Result};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::unistd::{chdir, getegid, geteuid};
+use tempfile::TempDir;
 
-/// A bind mount: a file over a file or a directory over a directory.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Bind {
-    /// The file or directory that becomes visible.
-    pub(crate) from: PathBuf,
-    /// The mount point, without symbolic links.
-    pub(crate) to: PathBuf,
-}
+use crate::child;
+
+/// A bind mount of a file over a file or a directory over a directory: what becomes visible, and the mount point,
+/// without symbolic links.
+pub(crate) type Bind = (PathBuf, PathBuf);
 
 /// An argument of mount(2) that is not used.
 const NONE: Option<&str> = None;
@@ -33,6 +31,8 @@ const NONE: Option<&str> = None;
 pub(crate) struct MountNamespace {
     namespace: Arc<File>,
     dir: PathBuf,
+    /// The directory of [`Self::with_copy`], which is removed with the last clone.
+    _copy: Option<Arc<TempDir>>,
 }
 
 /// Acquires the rights that [`MountNamespace::new`] needs. Root needs none. Any other user gets a
@@ -78,8 +78,22 @@ impl MountNamespace {
             // `/proc/self` has the namespace of the main thread, which has not entered the new one.
             let namespace = File::open("/proc/thread-self/ns/mnt").map_err(refused)?;
             let dir = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
-            Ok(Self { namespace: Arc::new(namespace), dir })
+            Ok(Self { namespace: Arc::new(namespace), dir, _copy: None })
         })
+    }
+
+    /// Creates a namespace in which a copy of a store, that may be changed, is at the store's own path: run paths
+    /// are absolute.
+    ///
+    /// # Errors
+    /// Returns an error if the store does not exist or mounting is not allowed.
+    pub(crate) fn with_copy(store: &Path) -> Result<Self> {
+        let scratch = tempfile::tempdir()?;
+        let copy = scratch.path().join("store");
+        child::succeed(child::command("cp").args(["-a", "--reflink=auto"]).args([store, &copy]))?;
+        let namespace = Self::new(&[(copy, store.to_owned())])
+            .with_context(|| format!("a copy in the place of {}", store.display()))?;
+        Ok(Self { _copy: Some(Arc::new(scratch)), ..namespace })
     }
 
     /// Adds mounts to the namespace.
@@ -145,7 +159,7 @@ pub(crate) fn stand_apart() -> Result<()> {
 }
 
 fn mount_all(binds: &[Bind]) -> Result<()> {
-    for Bind { from, to } in binds {
+    for (from, to) in binds {
         // A plain bind mount would not have the file systems mounted below the directory.
         let below = if from.is_dir() { MsFlags::MS_REC } else { MsFlags::empty() };
         mount(Some(from), to, NONE, MsFlags::MS_BIND | below, NONE)
@@ -184,8 +198,7 @@ mod tests {
             std::fs::create_dir_all(path(name).parent().unwrap()).unwrap();
             std::fs::write(path(name), text).unwrap();
         }
-        let mount_namespace =
-            |name: &str| MountNamespace::new(&[Bind { from: path(name), to: path("place") }]);
+        let mount_namespace = |name: &str| MountNamespace::new(&[(path(name), path("place"))]);
         let (one, two) = match (mount_namespace("one"), mount_namespace("two")) {
             (Ok(one), Ok(two)) => (one, two),
             (Err(error), _) | (_, Err(error)) => {

@@ -14,7 +14,7 @@ use super::write_text;
 use crate::becalm::{becalm, fix};
 use crate::child;
 use crate::import::manifest::Manifest;
-use crate::stored::Place;
+use crate::mount_namespace::MountNamespace;
 use crate::words::grouped;
 
 /// Options of the counts.
@@ -77,8 +77,11 @@ fn of_store(tool: &Path, store: &Path) -> Result<Vec<Counted>> {
     let mut all = Vec::new();
     for (variant, strategy) in VARIANTS {
         // An index answers only for the files of which it was made.
-        let place = if strategy.is_some() { Place::of(&store)? } else { Place::plain()? };
-        place.run(|| strategy.map_or(Ok(()), |strategy| fix(tool, strategy, stored)))?;
+        let place = match strategy {
+            Some(_) => MountNamespace::with_copy(&store)?,
+            None => MountNamespace::new(&[])?,
+        };
+        place.run(|| strategy.map_or(Ok(()), |strategy| fix(tool, strategy, stored)))??;
         let calm = if variant == INDEX { calm(Path::new(index)) } else { Vec::new() };
         for program in &manifest.programs {
             let (calls, misses) = counted(&place, &program.path, &calm)?;
@@ -98,13 +101,13 @@ fn of_store(tool: &Path, store: &Path) -> Result<Vec<Counted>> {
 /// Counts the loader's system calls for one program in one place, with variables, and its failed opens
 /// and stats.
 fn counted(
-    place: &Place,
+    place: &MountNamespace,
     program: &Path,
     environment: &[(&str, String)],
 ) -> Result<(usize, usize)> {
     let mut variables = vec![("HOME", "/dev/null/home"), ("LD_TRACE_LOADED_OBJECTS", "1")];
     variables.extend(environment.iter().map(|(name, value)| (*name, value.as_str())));
-    let log = place.run(|| child::strace(&["-qq"], &variables, &[program]))?;
+    let log = place.run(|| child::strace(&["-qq"], &variables, &[program]))??;
     Ok((log.lines().count(), log.lines().filter(|line| is_miss(line)).count()))
 }
 

@@ -93,9 +93,8 @@ impl Column {
         // Linked: a strategy replaces files and does not write into them.
         link_tree(&stock.tree, &tree)?;
         let packages = program.packages.iter().enumerate();
-        let binds: Vec<Bind> = packages
-            .map(|(at, package)| Bind { from: tree.join(at.to_string()), to: package.clone() })
-            .collect();
+        let binds: Vec<Bind> =
+            packages.map(|(at, package)| (tree.join(at.to_string()), package.clone())).collect();
         let mount_namespace = MountNamespace::new(&binds)?;
         let index = below.join(format!("{}-index.so", kind.name()));
         let inside: Vec<PathBuf> = program
@@ -182,10 +181,7 @@ impl Column {
                 .is_some_and(|file| file == name || file.as_encoded_bytes().starts_with(b"libc-2."))
         });
         let own = own.context("the program loads no libc.so.6")?;
-        let binds = [
-            Bind { from: loader.to_owned(), to: program.interpreter.clone() },
-            Bind { from: libc, to: own.clone() },
-        ];
+        let binds = [(loader.to_owned(), program.interpreter.clone()), (libc, own.clone())];
         self.mount_namespace.add(&binds)
     }
 

@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 
 use super::{Calls, Row, becalm, grouped, row, trace};
 use crate::becalm::fix;
-use crate::stored::{Place, program, set_libc};
+use crate::mount_namespace::MountNamespace;
+use crate::stored::{program, set_libc};
 
 /// Programs with their published figures.
 ///
@@ -48,13 +49,13 @@ pub(super) fn rows((tool, store): &(PathBuf, PathBuf), libraries: &[PathBuf]) ->
     let tunable = ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=4096");
     rows.extend(all(store, "index", None, &[("LD_AUDIT", index), tunable])?);
 
-    rows.extend(Place::of(store)?.run(|| {
+    rows.extend(MountNamespace::with_copy(store)?.run(|| {
         fix(tool, "absolute", stored)?;
         all(store, "absolute", Some(1), &[])
-    })?);
+    })??);
 
     if !libraries.is_empty() {
-        rows.extend(Place::of(store)?.run(|| {
+        rows.extend(MountNamespace::with_copy(store)?.run(|| {
             fix(tool, "ldcache", stored)?;
             set_libc(store, libraries)?;
             // A C library that was built for another prefix searches for its character sets there.
@@ -62,7 +63,7 @@ pub(super) fn rows((tool, store): &(PathBuf, PathBuf), libraries: &[PathBuf]) ->
             let environment: Vec<_> =
                 gconv.iter().map(|folder| ("GCONV_PATH", folder.as_str())).collect();
             all(store, "ldcache", Some(2), &environment)
-        })?);
+        })??);
     }
     Ok(rows)
 }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 
 use super::{Row, becalm, grouped, row, trace};
-use crate::stored::{Place, program};
+use crate::mount_namespace::MountNamespace;
+use crate::stored::program;
 
 /// Programs with the figures of devenv's authors for a similar one: one with a wide run path, and
 /// one with a narrow run path and a large closure.
@@ -23,16 +24,17 @@ pub(super) fn rows((tool, store): &(PathBuf, PathBuf)) -> Result<Vec<Row>> {
     for (name, theirs) in PROGRAMS {
         let path = program(store, name)?;
         let path = path.to_str().context("a path in UTF-8")?;
-        let missed = || Ok(trace(&[path, "--version"], &[])?.missed_opens);
+        let missed = || anyhow::Ok(trace(&[path, "--version"], &[])?.missed_opens);
         let farmed = |flags: &[&str], what: &str| {
             let fix = ["fix", "--with", "farm", "--no-sync", "--store", stored];
             becalm(tool, &[&fix, flags, &[what]].concat())?;
             missed()
         };
         let before = missed()?;
-        let leaf = Place::of(store)?.run(|| farmed(&["--leaf"], path))?;
-        let every = Place::of(store)?.run(|| farmed(&["--leaf"], stored))?;
-        let graph = Place::of(store)?.run(|| farmed(&["--closure"], path))?;
+        let copied = || MountNamespace::with_copy(store);
+        let leaf = copied()?.run(|| farmed(&["--leaf"], path))??;
+        let every = copied()?.run(|| farmed(&["--leaf"], stored))??;
+        let graph = copied()?.run(|| farmed(&["--closure"], path))??;
         let less = |now: usize| {
             let part = 100.0 * (before.saturating_sub(now)) as f64 / before.max(1) as f64;
             format!("{} (−{part:.0} %)", grouped(now))

@@ -4,7 +4,7 @@
 //! the misses with a directory of links for one object and for all objects. [`many`] measures a
 //! program of 900 libraries on a slow file system. [`library_path`] counts the directories that an
 //! old loader derives from a few entries. Copies are mounted at the store's path
-//! ([`crate::stored`]).
+//! ([`crate::mount_namespace`]).
 
 mod calls;
 mod farms;

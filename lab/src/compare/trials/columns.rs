@@ -12,7 +12,7 @@ use crate::compare::trials::experiments::{TRIALS, Trial};
 use crate::compare::trials::lab::Lab;
 use crate::compare::trials::put::Put;
 use crate::compare::trials::{Applied, Bench, Seen, foreign, judged, see_all};
-use crate::mount_namespace::{Bind, MountNamespace};
+use crate::mount_namespace::MountNamespace;
 use crate::words::naming;
 use becalm_lib::compare::comparison::{Cell, Row, RowKind, Verdict};
 use becalm_lib::loader::check;
@@ -168,7 +168,7 @@ impl Patched {
         let place = bench.place.join("in-store");
         let backing = place.join("store");
         std::fs::create_dir_all(&backing).with_context(naming(&backing))?;
-        let mount_namespace = MountNamespace::new(&[Bind { from: backing, to: prefix.clone() }])?;
+        let mount_namespace = MountNamespace::new(&[(backing, prefix.clone())])?;
         let stage = mount_namespace.run(|| {
             if check::check(loader, Some(prefix))?.caches != Some(true) {
                 bail!("the given loader does not trust caches in {}", prefix.display());
