@@ -81,23 +81,16 @@ enum Event {
     OpenCache,
 }
 
-impl Event {
-    /// Number of draws of [`Event::of`].
-    const DRAWS: u8 = 60;
-
-    /// Returns the event of a draw.
-    fn of(draw: u8) -> Self {
-        match draw {
-            0..15 => Self::Hurry,
-            15..18 => Self::KilledStart,
-            18..21 => Self::KilledLearning,
-            21..23 => Self::Damage,
-            23 => Self::OpenCache,
-            24..39 => Self::Child,
-            _ => Self::Calm,
-        }
-    }
-}
+/// The events, each with its number of rounds in sixty.
+const EVENTS: [(Event, usize); 7] = [
+    (Event::Hurry, 15),
+    (Event::KilledStart, 3),
+    (Event::KilledLearning, 3),
+    (Event::Damage, 2),
+    (Event::OpenCache, 1),
+    (Event::Child, 15),
+    (Event::Calm, 21),
+];
 
 /// Runs the trial. Returns false if an answer was stale, or if nothing was answered.
 ///
@@ -172,9 +165,10 @@ impl Trial {
         let after = self.scene.calls(false)?;
         self.learned()?;
         println!("calls of the program below the mount: {before} plain, {after} after learning");
+        let draws: Vec<Event> = EVENTS.iter().flat_map(|it| vec![it.0; it.1]).collect();
         let mut seen = BTreeSet::new();
         while self.counts.get("edits") < self.wanted {
-            let event = Event::of(self.rng.u8(..Event::DRAWS));
+            let event = *tree::choice(&draws, &mut self.rng);
             seen.insert(event);
             self.round(event)?;
             if self.counts.get("rounds").is_multiple_of(SHOWN) {
@@ -185,7 +179,7 @@ impl Trial {
             }
         }
         // Each event at least once, however few the edits are.
-        for event in (0..Event::DRAWS).map(Event::of) {
+        for (event, _) in EVENTS {
             if seen.insert(event) {
                 self.round(event)?;
             }
