@@ -101,7 +101,7 @@ pub fn run(options: &Options) -> Result<bool> {
             tally.differs(trial.line(), verdict.differences[..first].join("\n  "));
         }
     }
-    print!("{}", tally.text((40, 16), &COLUMNS.map(|name| (name, name))));
+    print!("{}", tally.text((40, 16), &COLUMNS));
     println!("{} programs differ", tally.differences());
     Ok(tally.differences() == 0)
 }

@@ -66,7 +66,7 @@ pub fn run(options: &Options) -> Result<bool> {
         let name = program.display().to_string();
         wrong.into_iter().for_each(|line| tally.differs(name.clone(), line));
     }
-    print!("{}", tally.text((10, 10), &COLUMNS.map(|name| (name, name))));
+    print!("{}", tally.text((10, 10), &COLUMNS));
     Ok(tally.differences() == 0)
 }
 

@@ -24,26 +24,19 @@ impl Counts {
     }
 }
 
-/// A kind of counts: its name, and its title in a table.
-pub(crate) type Column = (&'static str, &'static str);
-
 /// Returns a table: a line of titles, then one for each row.
 pub(crate) fn table<'a>(
     title: &str,
     widths: (usize, usize),
-    columns: &[Column],
+    columns: &[&str],
     rows: impl Iterator<Item = (String, &'a Counts)>,
 ) -> String {
     let (first, other) = widths;
     let mut text = format!("{title:<first$}");
-    let cell = |text: &mut String, cell: String| {
-        // Writing to a String cannot fail.
-        let _ = write!(text, "{cell:>other$}");
-    };
-    columns.iter().for_each(|(_, title)| cell(&mut text, (*title).to_owned()));
+    text.extend(columns.iter().map(|name| format!("{name:>other$}")));
     for (row, counts) in rows {
-        let _ = write!(text, "\n{row:<first$}");
-        columns.iter().for_each(|(name, _)| cell(&mut text, counts.get(name).to_string()));
+        text += &format!("\n{row:<first$}");
+        text.extend(columns.iter().map(|name| format!("{:>other$}", counts.get(name))));
     }
     text + "\n"
 }
@@ -70,7 +63,7 @@ impl Tally {
     }
 
     /// Returns the table, then the first differences in full.
-    pub(crate) fn text(&self, widths: (usize, usize), columns: &[Column]) -> String {
+    pub(crate) fn text(&self, widths: (usize, usize), columns: &[&str]) -> String {
         let rows = self.groups.iter().map(|((place, group), counts)| {
             let label = if group.is_empty() { place.clone() } else { format!("{place}: {group}") };
             (label, counts)

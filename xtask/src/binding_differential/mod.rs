@@ -20,7 +20,7 @@ use becalm_core::loader::is_of_c_library;
 
 use crate::differential::candidates::{self, Object, Place, Selection};
 use crate::differential::verdicts;
-use crate::tally::{Column, Tally};
+use crate::tally::Tally;
 use trial::{Trial, has_capabilities};
 
 /// The counts of a place and group, and of them those of [`compare`]: slots that got the address of a
@@ -28,17 +28,17 @@ use trial::{Trial, has_capabilities};
 /// slots, with one module number and one distance for each object; copied data; relative slots; TLS
 /// descriptors and slots that stay unchanged, which are not compared; and lookups that
 /// `LD_DEBUG=bindings` names.
-const COLUMNS: [Column; 10] = [
-    ("programs", "programs"),
-    ("symbolic", "symbolic"),
-    ("resolved", "resolved"),
-    ("tls", "tls"),
-    ("copies", "copies"),
-    ("relative", "relative"),
-    ("passed", "passed"),
-    ("differ", "differ"),
-    ("failed", "fail alike"),
-    ("not_run", "not run"),
+const COLUMNS: [&str; 10] = [
+    "programs",
+    "symbolic",
+    "resolved",
+    "tls",
+    "copies",
+    "relative",
+    "passed",
+    "differ",
+    "fail alike",
+    "not run",
 ];
 
 /// Options of the comparison.
@@ -86,13 +86,13 @@ pub fn run(options: &Options) -> Result<bool> {
         match verdict {
             Ok(verdict) => {
                 counts.merge(&verdict.compared);
-                counts.add("failed", usize::from(verdict.fails));
+                counts.add("fail alike", usize::from(verdict.fails));
                 counts.add("differ", usize::from(!verdict.differences.is_empty()));
                 let name = format!("{place}: {}", object.path.display());
                 verdict.differences.into_iter().for_each(|what| tally.differs(name.clone(), what));
             }
             Err(error) => {
-                counts.add("not_run", 1);
+                counts.add("not run", 1);
                 *not_run.entry(format!("{error:#}")).or_insert(0_usize) += 1;
             }
         }

@@ -26,6 +26,7 @@ pub use report::Report;
 
 use crate::difference::{with_ld_debug, with_strace};
 use crate::predict::{Prediction, Request};
+use crate::trace_differential::run::reachable;
 use crate::user::is_root;
 
 const GLIBC_LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
@@ -157,8 +158,8 @@ pub struct Options {
 /// # Errors
 /// Returns the errors of [`Case::read`] and [`Case::run`].
 pub fn run(options: &Options) -> Result<bool> {
-    let predictor = Predictor::new(&std::env::current_exe()?)?;
-    let report = Case::read(&options.folder)?.run(&predictor.path())?;
+    let (_folder, xtask) = reachable(&std::env::current_exe()?)?;
+    let report = Case::read(&options.folder)?.run(&xtask)?;
     print!("{report}");
     Ok(report.failures.is_empty())
 }
@@ -211,7 +212,7 @@ impl Case {
     }
 
     /// Builds, starts, predicts and compares. `xtask` is the program that predicts, at a path that
-    /// every user can reach ([`Predictor`]).
+    /// every user can reach ([`reachable`]).
     ///
     /// # Errors
     /// Returns an error if the fixture cannot be built or started. Differences are in
@@ -325,32 +326,5 @@ impl Case {
         if found.iter().map(|path| path.as_bstr()).ne(expected.iter().map(BStr::new)) {
             report.failures.push(format!("the loader finds {found:?}, not {expected:?}"));
         }
-    }
-}
-
-/// A copy of `xtask` that every user can reach, because a build directory may be private. It is
-/// made once, before anything forks: a file that is open for writing cannot be executed.
-#[derive(Debug)]
-pub struct Predictor {
-    dir: tempfile::TempDir,
-}
-
-impl Predictor {
-    /// Copies the program at `xtask`.
-    ///
-    /// # Errors
-    /// Returns an error if it cannot be copied.
-    pub fn new(xtask: &Path) -> Result<Self> {
-        let predictor = Predictor { dir: tempfile::tempdir()? };
-        fs::set_permissions(predictor.dir.path(), fs::Permissions::from_mode(0o755))?;
-        fs::copy(xtask, predictor.path())?;
-        fs::set_permissions(predictor.path(), fs::Permissions::from_mode(0o755))?;
-        Ok(predictor)
-    }
-
-    /// Returns the path of the copy.
-    #[must_use]
-    pub fn path(&self) -> PathBuf {
-        self.dir.path().join("xtask")
     }
 }

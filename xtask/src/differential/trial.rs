@@ -68,7 +68,7 @@ impl Trial<'_> {
         let prediction = match Request::of(&self.start).answer_on(&self.place.fs, facts) {
             Ok(prediction) => prediction,
             Err(error) => {
-                verdict.wrong = Some(("unpredicted", format!("no prediction: {error:#}")));
+                verdict.wrong = Some(("no answer", format!("no prediction: {error:#}")));
                 return verdict;
             }
         };
@@ -77,8 +77,8 @@ impl Trial<'_> {
         verdict.misses = prediction.probes.iter().filter(|p| p.outcome.is_failed_call()).count();
         let cache = prediction.cache.as_deref().map(BStr::new);
         verdict.wrong = match self.difference(&prediction.probes, cache) {
-            Ok(difference) => difference.map(|what| ("differences", what)),
-            Err(error) => Some(("not_run", format!("not run: {error:#}"))),
+            Ok(difference) => difference.map(|what| ("differ", what)),
+            Err(error) => Some(("not run", format!("not run: {error:#}"))),
         };
         verdict
     }

@@ -54,7 +54,7 @@ fn print_by_kind(title: &str, events: &[Event], column: &'static str) {
 
 /// Prints the counts and the first failures. Returns true if there is no failure.
 pub(super) fn print(events: &[Event]) -> bool {
-    let columns = ["tried", "nothing", "refused", "moved", "failed"].map(|name| (name, name));
+    let columns = ["tried", "nothing", "refused", "moved", "failed"];
     for (title, rows) in
         [("machine", rows(events, |it| &it.machine)), ("edit", rows(events, |it| it.kind))]
     {

@@ -17,11 +17,11 @@ use bstr::BStr;
 
 use self::random::Random;
 use self::scene::Scene;
-use crate::case::Predictor;
 use crate::difference::{with_ld_debug, with_strace};
 use crate::differential::verdicts;
 use crate::predict::Request;
 use crate::tally::Tally;
+use crate::trace_differential::run::reachable;
 
 /// Options of the trial.
 #[derive(clap::Args, Clone, Debug)]
@@ -45,10 +45,9 @@ type Compared = (usize, bool, Option<String>);
 /// cannot be run.
 pub fn run(options: &Options) -> Result<bool> {
     let scene = Scene::new()?;
-    let predictor = Predictor::new(&std::env::current_exe()?)?;
+    let (_folder, xtask) = reachable(&std::env::current_exe()?)?;
     let numbers: Vec<u64> = (0..options.starts).collect();
-    let one =
-        |&number: &u64| compare(&scene, &predictor.path(), Random::draw(options.seed, number));
+    let one = |&number: &u64| compare(&scene, &xtask, Random::draw(options.seed, number));
     let mut tally = Tally::default();
     for compared in verdicts(&numbers, one) {
         let (probes, as_nobody, differs) = compared?;
@@ -59,8 +58,7 @@ pub fn run(options: &Options) -> Result<bool> {
         counts.add("differ", usize::from(differs.is_some()));
         differs.into_iter().for_each(|what| tally.differs(group.to_owned(), what));
     }
-    let columns = ["starts", "probes", "differ"].map(|name| (name, name));
-    print!("{}", tally.text((16, 9), &columns));
+    print!("{}", tally.text((16, 9), &["starts", "probes", "differ"]));
     Ok(tally.differences() == 0)
 }
 

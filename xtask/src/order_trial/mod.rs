@@ -113,7 +113,7 @@ pub fn run(options: &Options) -> Result<bool> {
         damage.into_iter().for_each(|what| tally.differs(kind.clone(), what));
     }
     println!("{} files", files.len());
-    print!("{}", tally.text((40, 8), &[("orders", "orders")]));
+    print!("{}", tally.text((40, 8), &["orders"]));
     Ok(tally.differences() == 0)
 }
 

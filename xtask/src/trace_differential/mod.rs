@@ -6,7 +6,7 @@
 
 pub(crate) mod choose;
 mod compare;
-pub(crate) mod run;
+pub mod run;
 pub(crate) mod tried;
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use crate::command::given_or_beside;
 use crate::differential::verdicts;
 use crate::tally::Tally;
 use compare::{NO_END, NOT_RUN, OUTPUT, PREDICTION, STRACE, VARIES};
-use run::{copy_into, open_folder};
+use run::reachable;
 
 /// Options of the comparison.
 #[derive(clap::Args, Clone, Debug)]
@@ -42,10 +42,8 @@ pub struct Options {
 /// # Errors
 /// Returns an error if a store cannot be read or the scratch folder cannot be created.
 pub fn run(options: &Options) -> Result<bool> {
-    // A copy that nobody can start.
-    let scratch = open_folder()?;
     let becalm = given_or_beside(options.becalm.as_deref(), "becalm")?;
-    let becalm = copy_into(scratch.path(), &becalm)?;
+    let (_folder, becalm) = reachable(&becalm)?;
     let trials = choose::trials(&options.store, options.sample, options.seed)?;
     let one = |trial: &choose::Trial| compare::compare(&becalm, trial);
     let mut tally = Tally::default();
@@ -65,6 +63,6 @@ pub fn run(options: &Options) -> Result<bool> {
     }
     let columns =
         ["starts", "probes", "misses", STRACE, PREDICTION, OUTPUT, VARIES, NO_END, NOT_RUN];
-    print!("{}", tally.text((10, 12), &columns.map(|name| (name, name))));
+    print!("{}", tally.text((10, 12), &columns));
     Ok(clean)
 }

@@ -27,10 +27,22 @@ pub(crate) struct Ran {
     pub(crate) stderr: Vec<u8>,
 }
 
-/// Copies a becalm into a folder, so that every user can start it.
-pub(crate) fn copy_into(folder: &Path, becalm: &Path) -> Result<PathBuf> {
-    let copy = folder.join("becalm");
-    fs::copy(becalm, &copy).with_context(|| becalm.display().to_string())?;
+/// Copies a program into a folder of its own, which every user can search: a build directory may be private. The
+/// folder is removed when it is dropped.
+///
+/// # Errors
+/// Returns an error if it cannot be copied.
+pub fn reachable(program: &Path) -> Result<(TempDir, PathBuf)> {
+    let folder = tempfile::tempdir()?;
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
+    let copy = copy_into(folder.path(), program)?;
+    Ok((folder, copy))
+}
+
+/// Copies a program into a folder, so that every user can start it.
+pub(crate) fn copy_into(folder: &Path, program: &Path) -> Result<PathBuf> {
+    let copy = folder.join(program.file_name().context("a program without a name")?);
+    fs::copy(program, &copy).with_context(|| program.display().to_string())?;
     fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
     Ok(copy)
 }

@@ -42,6 +42,6 @@ pub(crate) fn print(
         *counts.entry(word).or_default() += 1;
         what.into_iter().for_each(|what| tally.differs(start.clone(), what));
     }
-    print!("{}", tally.text((44, 7), &[("starts", "starts")]));
+    print!("{}", tally.text((44, 7), &["starts"]));
     (counts, tally.differences() == 0)
 }

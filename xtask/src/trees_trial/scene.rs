@@ -65,7 +65,7 @@ impl Scene {
         }
         self.make_copies()?;
         fs::create_dir(self.at("source").join(PROGRAMS))?;
-        copy_into(&self.folder, becalm)?;
+        fs::rename(copy_into(&self.folder, becalm)?, self.at("becalm"))?;
         let mut cc = Command::new("cc");
         cc.args(["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"]);
         // The C library has two names for each function with sizes of files.
