@@ -3,7 +3,6 @@
 //! apt runs with its own configuration, lists and cache, so that this machine's package state does
 //! not change. The mirror is that of the machine: its first source that has a component `main`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,8 +12,20 @@ use crate::build_loader::steps::Steps;
 use crate::child;
 use crate::stored::entries;
 
-/// The keys of Debian's releases. Without the file, apt has its own default.
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+/// Downloads the package of a version $3 into the current directory, from the suite $2 of the mirror $1. Lists and
+/// archives are larger than the package, and another package would fetch them again.
+const FETCH: &str = r#"
+mkdir -p lists/partial archives/partial
+trap 'rm -rf lists archives' EXIT
+# The keys of Debian's releases. Without the file, apt has its own default.
+keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+test ! -e $keyring || keys="[signed-by=$keyring]"
+echo "deb ${keys-} $1 $2 main" >sources.list
+for command in update "download glibc-source=$3-*"; do
+  apt-get -o Dir::Etc::SourceList="$PWD/sources.list" -o Dir::Etc::SourceParts=/dev/null \
+    -o Dir::State::Lists="$PWD/lists" -o Dir::State::Status=/dev/null -o Dir::Cache="$PWD" \
+    -o APT::Sandbox::User=root $command
+done"#;
 
 /// The suites that a version of a package goes through. A newer one takes its place in each.
 const STAGES: [&str; 3] = ["experimental", "sid", "testing"];
@@ -27,7 +38,10 @@ pub(crate) fn fetch(steps: &Steps, version: &str, suite: &str, folder: &Path) ->
     let mirror = mirror_of_machine(Path::new("/etc/apt"))?;
     let mut first_error = None;
     for suite in suites_from(suite) {
-        match fetch_from(steps, &mirror, suite, version, folder) {
+        steps.now(format!("fetching glibc-source of {suite}"));
+        let mut shell = Command::new("sh");
+        shell.args(["-efuc", FETCH, "sh", &mirror, suite, version]).current_dir(folder);
+        match steps.run(&mut shell) {
             Ok(()) => break,
             // The first suite is the one that this version is expected in.
             Err(error) => first_error = first_error.or(Some(error)),
@@ -44,46 +58,6 @@ pub(crate) fn fetch(steps: &Steps, version: &str, suite: &str, folder: &Path) ->
 fn suites_from(first: &str) -> Vec<&str> {
     let stage = STAGES.iter().position(|&stage| stage == first);
     stage.map_or_else(|| vec![first], |stage| STAGES[stage..].to_vec())
-}
-
-/// Downloads a version of the package from a suite.
-fn fetch_from(
-    steps: &Steps,
-    mirror: &str,
-    suite: &str,
-    version: &str,
-    folder: &Path,
-) -> Result<()> {
-    for below in ["lists/partial", "archives/partial"] {
-        fs::create_dir_all(folder.join(below))?;
-    }
-    let keys =
-        if Path::new(KEYRING).exists() { format!(" [signed-by={KEYRING}]") } else { String::new() };
-    let line = format!("deb{keys} {mirror} {suite} main\n");
-    fs::write(folder.join("sources.list"), line)?;
-    let apt = |args: &[&str]| {
-        let mut command = Command::new("apt-get");
-        for (name, value) in [
-            ("Dir::Etc::SourceList", folder.join("sources.list")),
-            ("Dir::Etc::SourceParts", "/dev/null".into()),
-            ("Dir::State::Lists", folder.join("lists")),
-            ("Dir::State::Status", "/dev/null".into()),
-            ("Dir::Cache", folder.to_path_buf()),
-        ] {
-            command.arg("-o").arg(format!("{name}={}", value.display()));
-        }
-        command.args(["-o", "APT::Sandbox::User=root"]).args(args).current_dir(folder);
-        command
-    };
-    steps.now(format!("fetching the package list of {suite}"));
-    steps.run(&mut apt(&["update"]))?;
-    steps.now("fetching glibc-source");
-    let fetched = steps.run(&mut apt(&["download", &format!("glibc-source={version}-*")]));
-    // They are larger than the package, and another package would fetch them again.
-    for done in ["lists", "archives"] {
-        fs::remove_dir_all(folder.join(done))?;
-    }
-    fetched
 }
 
 /// Returns the package of a version in a folder.
@@ -124,6 +98,8 @@ fn mirror_of_machine(etc: &Path) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
