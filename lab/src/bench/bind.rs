@@ -4,23 +4,14 @@
 use anyhow::Result;
 
 use super::Common;
-use super::calm::{calm, each_place, index_of, measure, variant};
+use super::calm::{calm, each_place, index_of, measure, starts, variant};
 
-/// The programs by name or path, each with arguments that make it end by itself.
-const PROGRAMS: [(&str, &[&str]); 12] = [
-    ("inkscape", &["--version"]),
-    ("nix", &["--version"]),
-    ("qemu-system-x86_64", &["--version"]),
-    ("/usr/lib/chromium/chromium", &["--version"]),
-    ("clang", &["--version"]),
-    ("convert-im6.q16", &["--version"]),
-    ("node", &["--version"]),
-    ("emacs-gtk", &["--version"]),
-    ("emacs-nox", &["--version"]),
-    ("gdb", &["--version"]),
-    ("git", &["--version"]),
-    ("python3", &["-c", "0"]),
-];
+/// The programs by name or path, with arguments that make them end by themselves ([`starts`]).
+const PROGRAMS: &str = "\
+    inkscape --version; nix --version; qemu-system-x86_64 --version; \
+    /usr/lib/chromium/chromium --version; clang --version; convert-im6.q16 --version; \
+    node --version; emacs-gtk --version; emacs-nox --version; gdb --version; git --version; \
+    python3 -c 0";
 
 /// Measures and prints one table a program: of /usr/bin, and of the store where it has one.
 ///
@@ -30,7 +21,7 @@ const PROGRAMS: [(&str, &[&str]); 12] = [
 pub(super) fn run(args: &Common) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let index = scratch.path().join("index.so");
-    each_place(args, &PROGRAMS, |label, program, store, arguments| {
+    each_place(args, starts(PROGRAMS), |label, program, store, arguments| {
         index_of(args, &["--bind-threshold", "0,0"], (program, store), &index)?;
         let start = (program, arguments);
         let variants =

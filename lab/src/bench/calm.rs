@@ -24,15 +24,10 @@ use crate::loader;
 use crate::patchelf::Patchelf;
 use crate::stored;
 
-/// The programs, with arguments that make them exit.
-const PROGRAMS: [(&str, &[&str]); 6] = [
-    ("inkscape", &["--version"]),
-    ("convert-im6.q16", &["--version"]),
-    ("emacs-nox", &["--version"]),
-    ("nix", &["--version"]),
-    ("guile", &["-c", "#t"]),
-    ("bash", &["-c", ":"]),
-];
+/// The programs, with arguments that make them exit ([`starts`]).
+const PROGRAMS: &str = "\
+    inkscape --version; convert-im6.q16 --version; emacs-nox --version; nix --version; \
+    guile -c #t; bash -c :";
 
 /// Measures each program and prints a table.
 ///
@@ -46,20 +41,20 @@ pub(super) fn run(args: &Common) -> Result<()> {
     let mut make = process::Command::new(becalm);
     child::succeed(make.args(["index", "-o"]).args([&index, store]))?;
     let mut all = Vec::new();
-    for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| args.is_wanted(name)) {
+    for (name, arguments) in starts(PROGRAMS).filter(|(name, _)| args.is_wanted(name)) {
         let Some(program) = stored::find(store, name)? else {
             println!("{name}: not in this store");
             continue;
         };
         let (copy, libraries) = place(&program, scratch.path())?;
-        let start = (&*program, arguments);
+        let start = (&*program, &*arguments);
         let variants = [
             variant("storm", &[], start, &[]),
             variant("calmed", &[], start, &calm(&index)),
             variant(
                 "one ordinary directory",
                 &[],
-                (&copy, arguments),
+                (&copy, &arguments),
                 &[("LD_LIBRARY_PATH", libraries)],
             ),
         ];
@@ -119,16 +114,26 @@ fn place(program: &Path, scratch: &Path) -> Result<(PathBuf, String)> {
     Ok((dir.join(name), dir.display().to_string()))
 }
 
+/// Returns the programs of a list with their arguments: words, with a semicolon between two programs.
+pub(super) fn starts(
+    list: &'static str,
+) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    list.split(';').map(|line| {
+        let mut words = line.split_whitespace();
+        (words.next().unwrap_or_default(), words.collect())
+    })
+}
+
 /// Measures the programs of /usr/bin, and of the store if it has them, and writes the times. `of` measures
 /// one: its label, its file, its store, and its arguments.
 pub(super) fn each_place(
     args: &Common,
-    programs: &[(&str, &[&str])],
+    programs: impl Iterator<Item = (&'static str, Vec<&'static str>)>,
     mut of: impl FnMut(&str, &Path, Option<&Path>, &[&str]) -> Result<Vec<Value>>,
 ) -> Result<()> {
     let store = if args.store.is_dir() { Some(args.store.canonicalize()?) } else { None };
     let mut all = Vec::new();
-    for (name, arguments) in programs.iter().filter(|(name, _)| args.is_wanted(name)) {
+    for (name, arguments) in programs.filter(|(name, _)| args.is_wanted(name)) {
         let installed = Path::new("/usr/bin").join(name);
         let named = store.as_deref().filter(|_| !name.starts_with('/'));
         let in_store = named.map(|store| stored::find(store, name)).transpose()?.flatten();
@@ -137,7 +142,7 @@ pub(super) fn each_place(
         for (what, program, store) in places {
             let label = format!("{name}{what}");
             match program {
-                Some(program) => all.extend(of(&label, &program, store, arguments)?),
+                Some(program) => all.extend(of(&label, &program, store, &arguments)?),
                 None => println!("{label}: not installed"),
             }
         }

@@ -9,35 +9,18 @@ use anyhow::{Result, ensure};
 use serde_json::json;
 
 use super::Common;
-use super::calm::{calm, measure, variant};
+use super::calm::{calm, measure, starts, variant};
 use crate::child;
 
-/// Programs of /usr/bin that are switched on, with an argument that makes them end by themselves.
-const ON: [(&str, &[&str]); 10] = [
-    ("inkscape", &["--version"]),
-    ("gimp", &["--version"]),
-    ("octave-cli", &["--version"]),
-    ("ffmpeg", &["-version"]),
-    ("clang", &["--version"]),
-    ("qemu-system-x86_64", &["--version"]),
-    ("convert-im6.q16", &["--version"]),
-    ("node", &["--version"]),
-    ("emacs-nox", &["--version"]),
-    ("gdb", &["--version"]),
-];
+/// Programs of /usr/bin that are switched on, with an argument that makes them end by themselves ([`starts`]).
+const ON: &str = "\
+    inkscape --version; gimp --version; octave-cli --version; ffmpeg -version; clang --version; \
+    qemu-system-x86_64 --version; convert-im6.q16 --version; node --version; emacs-nox --version; \
+    gdb --version";
 /// Programs that are not.
-const OTHERS: [(&str, &[&str]); 10] = [
-    ("git", &["--version"]),
-    ("bash", &["-c", ":"]),
-    ("true", &[]),
-    ("ls", &["/"]),
-    ("make", &["--version"]),
-    ("python3", &["-c", "pass"]),
-    ("dash", &["-c", ":"]),
-    ("sed", &["--version"]),
-    ("grep", &["--version"]),
-    ("perl", &["-e", "1"]),
-];
+const OTHERS: &str = "\
+    git --version; bash -c :; true; ls /; make --version; python3 -c pass; dash -c :; \
+    sed --version; grep --version; perl -e 1";
 const PATH: &str = "/usr/bin:/bin";
 
 /// Measures and prints one table a program.
@@ -47,11 +30,13 @@ const PATH: &str = "/usr/bin:/bin";
 pub(super) fn run(args: &Common) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let is_there = |name: &str| Path::new("/usr/bin").join(name).exists();
-    let names: Vec<&str> = ON.map(|one| one.0).into_iter().filter(|name| is_there(name)).collect();
+    let names: Vec<&str> = starts(ON).map(|one| one.0).filter(|name| is_there(name)).collect();
     ensure!(!names.is_empty(), "none of the programs is installed");
     let state = switch_on(&args.becalm, scratch.path(), &names)?;
     let mut all = Vec::new();
-    for (name, arguments) in ON.into_iter().chain(OTHERS).filter(|(name, _)| args.is_wanted(name)) {
+    for (name, arguments) in
+        starts(ON).chain(starts(OTHERS)).filter(|(name, _)| args.is_wanted(name))
+    {
         if !is_there(name) {
             println!("{name}: not installed");
             continue;
@@ -60,7 +45,7 @@ pub(super) fn run(args: &Common) -> Result<()> {
         let is_on = names.contains(&name);
         let (before, times): (&[_], _) = if is_on { (&[], 1) } else { (&["/usr/bin/env"], 10) };
         let way = |what: &str, variables: &[(&str, String)]| {
-            variant(what, before, (Path::new(name), arguments), variables)
+            variant(what, before, (Path::new(name), &arguments), variables)
         };
         let plain = ("PATH", PATH.to_owned());
         let on = ("PATH", format!("{}:{PATH}", state.join("bin").display()));

@@ -12,25 +12,16 @@ use becalm_host::bench::stats::Spread;
 use serde_json::Value;
 
 use super::Common;
-use super::calm::{each_place, index_of, measure, variant};
+use super::calm::{each_place, index_of, measure, starts, variant};
 use crate::child;
 
 /// A program that is not known after this number of starts is not measured.
 const STARTS: usize = 30;
-/// Programs of /usr/bin and of the store, with arguments that make them end by themselves.
-const PROGRAMS: [(&str, &[&str]); 11] = [
-    ("bash", &["-c", ":"]),
-    ("git", &["--version"]),
-    ("gimp", &["--version"]),
-    ("octave-cli", &["--version"]),
-    ("vlc", &["--version"]),
-    ("inkscape", &["--version"]),
-    ("convert-im6.q16", &["--version"]),
-    ("emacs-nox", &["--version"]),
-    ("nix", &["--version"]),
-    ("guile", &["-c", "#t"]),
-    ("python3", &["-c", "0"]),
-];
+/// Programs of /usr/bin and of the store, with arguments that make them end by themselves ([`starts`]).
+const PROGRAMS: &str = "\
+    bash -c :; git --version; gimp --version; octave-cli --version; vlc --version; \
+    inkscape --version; convert-im6.q16 --version; emacs-nox --version; nix --version; \
+    guile -c #t; python3 -c 0";
 
 /// Measures and prints one table a program, and the time that `run` takes beyond `env`.
 ///
@@ -39,7 +30,7 @@ const PROGRAMS: [(&str, &[&str]); 11] = [
 pub(super) fn run(args: &Common) -> Result<()> {
     let scratch = tempfile::tempdir()?;
     let (index, home) = (scratch.path().join("index.so"), scratch.path().join("home"));
-    each_place(args, &PROGRAMS, |label, program, store, arguments| {
+    each_place(args, starts(PROGRAMS), |label, program, store, arguments| {
         index_of(args, &[], (program, store), &index)?;
         make_known(&args.becalm, program, arguments, &home)?;
         let becalm = args.becalm.to_str().context("becalm's path is not UTF-8")?;
