@@ -31,6 +31,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use becalm_lib::words::words_of_chain;
 use clap::{Parser, Subcommand};
 
 /// Creates real storms from this machine's programs.
@@ -94,7 +95,7 @@ fn main() -> ExitCode {
     match run(Cli::parse().command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("lab: {error:#}");
+            eprintln!("lab: {}", words_of_chain(error.as_ref()));
             ExitCode::from(2)
         }
     }

@@ -4,10 +4,9 @@ use std::io::{Write as _, stdout};
 use std::process::ExitCode;
 
 use crate::mount_namespace;
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use becalm_lib::json::document;
 use becalm_lib::scratch::Scratch;
-use becalm_lib::words::words_of_chain;
 
 use crate::compare::args::CompareArgs;
 use crate::compare::placed::Program;
@@ -21,12 +20,10 @@ pub(crate) fn run(args: &CompareArgs) -> Result<ExitCode> {
     let (program_args, limit) = (args.program_args()?, args.limit()?);
     // Mount namespaces must be prepared before there is a second thread.
     let namespaces = mount_namespace::prepare();
-    let found = Program::look(&args.program, &args.prefixes())
-        .map_err(|error| anyhow!(words_of_chain(error.as_ref())))?;
-    namespaces.map_err(|error| anyhow!(words_of_chain(error.as_ref())))?;
+    let found = Program::look(&args.program, &args.prefixes())?;
+    namespaces?;
     let scratch = Scratch::new()?;
-    let compared = compare(found, args, (program_args, limit), scratch.path())
-        .map_err(|error| anyhow!(words_of_chain(error.as_ref())));
+    let compared = compare(found, args, (program_args, limit), scratch.path());
     let comparison = scratch.done(compared)?;
     let written = if args.json {
         document(&comparison)
