@@ -101,7 +101,7 @@ pub fn run(options: &Options) -> Result<bool> {
 
 /// Makes the n-th call of a kind fail. Returns false if there is no n-th call.
 fn inject(scene: &Scene, run: &[&str], calls: &str, what: &str, call: usize) -> Result<bool> {
-    let log = scene.log();
+    let log = scene.at("strace");
     let inject = format!("inject={calls}:{what}:when={call}");
     let mut command = Command::new("strace");
     command.args(["-f", "-q", "-e", &format!("trace={calls}"), "-e", &inject, "-o"]).arg(&log);
@@ -144,36 +144,26 @@ impl Scene {
         Ok(Self { becalm: becalm.to_owned(), lab, dir })
     }
 
-    fn store(&self) -> PathBuf {
-        self.dir.path().join("store")
-    }
-
-    fn original(&self) -> PathBuf {
-        self.dir.path().join("original")
-    }
-
-    fn log(&self) -> PathBuf {
-        self.dir.path().join("strace")
+    /// Returns the path of the `store`, of its `original`, or of the log of `strace`.
+    fn at(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
     }
 
     /// Returns the arguments of a command for the whole store, in one thread.
     fn arguments(&self, run: &[&str]) -> Vec<String> {
-        let mut arguments: Vec<String> = run.iter().map(|&word| word.to_owned()).collect();
-        arguments.extend(["-j".to_owned(), "1".to_owned()]);
-        if run[0] == "fix" {
-            let prefixes = format!("{}:{}", self.lab.display(), self.store().display());
-            // These options replace running the loader, whose writes must not be counted.
-            let stated = ["--libc", "glibc-2.36", "--cpu", "baseline", "--store", &prefixes];
-            arguments.extend(stated.map(str::to_owned));
-        }
-        arguments.push(self.store().display().to_string());
-        arguments
+        let store = self.at("store").display().to_string();
+        let prefixes = format!("{}:{store}", self.lab.display());
+        // These options replace running the loader, whose writes must not be counted.
+        let stated = ["--libc", "glibc-2.36", "--cpu", "baseline", "--store", &prefixes];
+        let stated = if run[0] == "fix" { &stated[..] } else { &[] };
+        let all = [run, &["-j", "1"], stated, &[&store]].concat();
+        all.into_iter().map(str::to_owned).collect()
     }
 
     /// Restores the first content and runs the commands `before`.
     fn reset(&self, before: &[&[&str]]) -> Result<()> {
-        succeed(Command::new("rm").arg("-rf").arg(self.store()))?;
-        succeed(Command::new("cp").arg("-a").args([self.original(), self.store()]))?;
+        succeed(Command::new("rm").arg("-rf").arg(self.at("store")))?;
+        succeed(Command::new("cp").arg("-a").args([self.at("original"), self.at("store")]))?;
         before.iter().try_for_each(|run| self.becalm_does(run))
     }
 
@@ -184,7 +174,7 @@ impl Scene {
         self.becalm_does(&["undo"])?;
         let mut diff = Command::new("diff");
         diff.args(["--recursive", "--no-dereference"]);
-        succeed(diff.args([self.original(), self.store()]))
+        succeed(diff.args([self.at("original"), self.at("store")]))
     }
 
     fn becalm_does(&self, run: &[&str]) -> Result<()> {

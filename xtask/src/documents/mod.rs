@@ -108,15 +108,15 @@ impl Namespace {
             wanted.iter().flat_map(|block| block.commands.iter().map(move |it| (block, it)));
         let (mut count, mut failed) = (0, 0);
         for (block, command) in commands {
-            let Some(end) = ends.next() else {
+            let Some((printed, status)) = ends.next() else {
                 bail!("{shown}:{}: the shell ended before it: {}", block.line, command.text);
             };
             count += 1;
-            let (printed, vary) = (end.printed.replace(&home, "~"), block.figures_vary.is_some());
+            let (printed, vary) = (printed.replace(&home, "~"), block.figures_vary.is_some());
             let what = match &command.prints {
                 Some(said) => compare::differences(said, &printed, STORE, vary),
-                None if end.status == 0 => None,
-                None => Some(format!("  exit status {}\n{printed}", end.status)),
+                None if status == 0 => None,
+                None => Some(format!("  exit status {status}\n{printed}")),
             };
             if let Some(what) = what {
                 failed += 1;
@@ -187,12 +187,8 @@ impl Namespace {
     }
 }
 
-/// The result of a command.
-#[derive(Debug, PartialEq, Eq)]
-struct End {
-    printed: String,
-    status: i32,
-}
+/// The output of a command and its exit status.
+type End = (String, i32);
 
 fn ends(text: &str) -> Vec<End> {
     let mut ends = Vec::new();
@@ -200,8 +196,7 @@ fn ends(text: &str) -> Vec<End> {
     for line in text.lines() {
         match line.strip_prefix(END) {
             Some(status) => {
-                let status = status.parse().unwrap_or(-1);
-                ends.push(End { printed: std::mem::take(&mut printed), status });
+                ends.push((std::mem::take(&mut printed), status.parse().unwrap_or(-1)));
             }
             None => {
                 printed.push_str(line);
@@ -224,7 +219,7 @@ mod tests {
     #[test]
     fn what_commands_print_is_told_apart() {
         let text = "one\n\n\u{1}0\n\n\u{1}3\nlast\n\n\u{1}0\n";
-        let end = |printed: &str, status| End { printed: printed.to_owned(), status };
+        let end = |printed: &str, status| (printed.to_owned(), status);
         assert_eq!(ends(text), [end("one\n\n", 0), end("\n", 3), end("last\n\n", 0)]);
     }
 }
