@@ -111,7 +111,7 @@ is_mapped (const char *maps, elf_word address, elf_word offset)
 static unsigned
 functions_at (const char *maps, const struct mapping *mapping)
 {
-  const struct headers headers = headers_at (mapping->from);
+  const struct headers headers = headers_at (mapping->from, 1);
   const elf_phdr *first = header_of (headers, PT_LOAD), *dynamic = header_of (headers, PT_DYNAMIC);
   if (first == NULL || dynamic == NULL || first->offset != 0)
     return 0;

@@ -190,7 +190,7 @@ process_is_loader (const char *needed)
 }
 
 struct headers
-headers_at (elf_word address)
+headers_at (elf_word address, int is_readable)
 {
   static const unsigned char magic[5] = { 0x7f, 'E', 'L', 'F', ELF_CLASS };
   const elf_word page = 4096;
@@ -199,7 +199,7 @@ headers_at (elf_word address)
   /* As a path: the kernel returns EFAULT only if it cannot read a string there, because the page is unreadable, or
      behind the end of a file. */
   if (address == 0 || address % page != 0
-      || sys_stat_at (-1, (const char *) header, 0, &ignored) == EFAULT_NEG
+      || (!is_readable && sys_stat_at (-1, (const char *) header, 0, &ignored) == EFAULT_NEG)
       || memcmp (header->ident, magic, sizeof magic) != 0 || header->phentsize != sizeof (elf_phdr)
       || header->phoff > page || header->phoff + (elf_word) header->phnum * sizeof (elf_phdr) > page)
     return (struct headers) { NULL, 0 };
@@ -211,7 +211,7 @@ headers_of (const struct link_map *map, int is_program)
 {
   if (is_program)
     return process.headers;
-  const struct headers headers = headers_at (map->addr);
+  const struct headers headers = headers_at (map->addr, 0);
   const elf_phdr *dynamic = header_of (headers, PT_DYNAMIC);
   /* Those of that object. */
   const int are_own = dynamic != NULL && (const elf_dyn *) (map->addr + dynamic->vaddr) == map->dynamic;

@@ -63,7 +63,7 @@ int process_is_vdso (const struct link_map *map);
 
 /* Returns the program headers of an object whose ELF header is mapped at an address; none if they are not in the same
    page, or if it is no object. */
-struct headers headers_at (elf_word address);
+struct headers headers_at (elf_word address, int is_readable);
 
 /* Returns the program headers of an object. For the program the kernel gives their address; a library has
    them in its first page. If an object was linked for another address, that page may be missing

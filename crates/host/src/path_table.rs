@@ -13,13 +13,13 @@ use becalm_core::index::paths::{
 };
 use becalm_core::index::{Fingerprint, Time};
 use becalm_core::path;
-use bstr::{BString, ByteSlice};
+use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{AtFlags, CWD, FileType, Statx};
 use rustix::io::Errno;
 
-use self::reading::{facts, fingerprint, mount_of, open_dir, statx_at};
+use self::reading::{facts, fingerprint, fingerprint_at, mount_of, open_dir, statx_at};
 use crate::HostError;
 use crate::facts::Facts;
 use crate::fingerprint::now;
@@ -142,49 +142,56 @@ pub fn path_table(
     Ok(table)
 }
 
-/// Returns the stores of a table.
-#[must_use]
-pub fn stores_of(paths: &Paths) -> Vec<PathStore> {
-    let is_other = |package: &&Package| !is_in_package(&[&package.name[..], b"/"].concat());
-    let store = |(number, root): (usize, &Root)| {
-        let mut of_root = paths.packages.iter().filter(|p| p.root as usize == number);
-        let packages = match root.is_chosen {
-            true => Packages::Chosen(of_root.map(|p| p.name.clone()).collect()),
-            false if of_root.any(|package| is_other(&package)) => Packages::Any,
-            false => Packages::Hashed,
-        };
-        PathStore { path: path_of(root.path.as_ref()), packages }
-    };
-    paths.roots.iter().enumerate().map(store).collect()
-}
-
-/// Returns true if [`path_table`] would return the same table. Packages that only others may read count as they were.
+/// Returns true if [`path_table`] would return the same table. It is judged by fingerprints, and of
+/// packages that were young by reading them again.
 #[must_use]
 pub fn path_table_is_current(paths: &Paths) -> bool {
-    // What is in the table was trusted when it was made.
-    let trusted: Vec<PathBuf> = paths.roots.iter().map(|root| path_of(&root.path)).collect();
-    let Ok(now) = path_table(&stores_of(paths), Some(paths), &trusted) else { return false };
-    let is_same_root = |(now, known): (&Root, &Root)| {
-        let is_same = now.fingerprint == known.fingerprint;
-        let has_volume = now.fingerprint.volume == known.fingerprint.volume;
-        now.path == known.path && (is_same || known.is_chosen && has_volume)
+    let fingerprints = OsFingerprints::default();
+    let now = |path: &BStr| fingerprint_at(&fingerprints, path).ok();
+    let is_same = |now: Fingerprint, known: Fingerprint| {
+        (now.ino, now.mtime, now.ctime) == (known.ino, known.mtime, known.ctime)
     };
-    let mut packages: FxHashMap<u64, &Package> =
-        now.paths.packages.iter().map(|package| (package.state, package)).collect();
-    let is_denied = |known: &Package| {
-        let path =
-            paths.roots.get(known.root as usize).map(|root| path_in(&root.path, &known.name));
-        path.is_some_and(|path| now.left_out.contains(&(path, UNREADABLE)))
+    let is_same_root = |root: &Root| {
+        now(root.path.as_ref()).is_some_and(|now| {
+            now.volume == root.fingerprint.volume
+                && (root.is_chosen || is_same(now, root.fingerprint))
+        })
     };
-    let is_same = |known: &Package| match packages.remove(&known.state) {
-        Some(now) => (now.fingerprint, &now.table) == (known.fingerprint, &known.table),
-        None => is_denied(known) && !known.young,
+    let is_same_package = |package: &Package| match paths.roots.get(package.root as usize) {
+        Some(root) if root.is_chosen => {
+            let now = now(path_in(&root.path, &package.name).as_ref());
+            now.is_some_and(|now| is_same(now, package.fingerprint))
+        }
+        _ => true,
     };
     paths.packages.iter().all(Package::is_read)
-        && now.paths.roots.len() == paths.roots.len()
-        && now.paths.roots.iter().zip(&paths.roots).all(is_same_root)
-        && paths.packages.iter().all(is_same)
-        && packages.is_empty()
+        && paths.roots.iter().all(is_same_root)
+        && paths.packages.iter().all(is_same_package)
+        && young_are_as_they_were(paths)
+}
+
+/// Reads the packages that were young again, and compares them.
+fn young_are_as_they_were(paths: &Paths) -> bool {
+    let young: Vec<&Package> = paths.packages.iter().filter(|package| package.young).collect();
+    if young.is_empty() {
+        return true;
+    }
+    let open = |(number, root): (usize, &Root)| {
+        let of_root = young.iter().filter(|package| package.root as usize == number);
+        let packages = Packages::Chosen(of_root.map(|package| package.name.clone()).collect());
+        Store::open(&PathStore { path: path_of(&root.path), packages }, &OsFingerprints::default())
+    };
+    let roots: Result<Vec<Store>, _> = paths.roots.iter().enumerate().map(open).collect();
+    let Ok(roots) = roots else { return false };
+    let (walk, nothing) = (Walk { roots: &roots, now: now() }, FxHashMap::default());
+    young.par_iter().all(|known| {
+        let store = &roots[known.root as usize];
+        let read = walk.package(known.root as usize, &known.name, &nothing);
+        let is_same =
+            |now: &Package| (&now.table, now.fingerprint) == (&known.table, known.fingerprint);
+        store.packages.contains(&known.name)
+            && read.is_ok_and(|read| read.is_some_and(|(now, _)| is_same(&now)))
+    })
 }
 
 /// The path of a package.

@@ -18,7 +18,7 @@ mod touched;
 use std::os::unix::fs::MetadataExt;
 
 pub use open::{open, open_directory};
-pub use touched::Touched;
+pub use touched::{MOST_TOUCHED, Touched};
 
 /// The unit of page numbers in bytes, whatever the page size of the machine.
 pub const PAGE: u64 = 4096;

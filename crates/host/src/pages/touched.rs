@@ -2,13 +2,12 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::mem;
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use bstr::ByteSlice;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::maps::{Mapping, mappings};
 use super::{MOST_PAGES, PAGE, fault_around};
@@ -16,13 +15,15 @@ use super::{MOST_PAGES, PAGE, fault_around};
 /// Bits of an entry of pagemap (Linux Documentation/admin-guide/mm/pagemap.rst): in memory, swapped.
 const PRESENT: u64 = 0b11 << 62;
 
+/// Maximum number of pages of all files that are collected: 1 GiB.
+pub const MOST_TOUCHED: u64 = 1 << 18;
+
 /// The pages of files that processes have touched so far.
 #[derive(Debug, Default)]
 pub struct Touched {
     numbers: FxHashMap<PathBuf, usize>,
-    /// The files, in the order in which they were first seen, and for each page whether it was touched, up to the
-    /// last one that was.
-    files: Vec<(PathBuf, Vec<bool>)>,
+    /// The files and their pages, in the order in which the files were first seen.
+    files: Vec<(PathBuf, FxHashSet<u64>)>,
     /// The number of pages of all files.
     count: u64,
 }
@@ -34,13 +35,9 @@ impl Touched {
         self.count
     }
 
-    /// Returns the files and their pages, in the order in which the files were first seen.
+    /// Returns the files and their pages in any order, in the order in which the files were first seen.
     pub fn files(&self) -> impl Iterator<Item = (&Path, impl Iterator<Item = u64>)> {
-        self.files.iter().map(|(path, pages)| {
-            let pages =
-                (0..).zip(pages).filter_map(|(page, &is_touched)| is_touched.then_some(page));
-            (&**path, pages)
-        })
+        self.files.iter().map(|(path, pages)| (&**path, pages.iter().copied()))
     }
 
     /// Adds the pages that a process has now in mappings of files, and those that it has read through
@@ -72,12 +69,9 @@ impl Touched {
         let entries = end.saturating_sub(mapping.from) / size;
         let mut bytes = vec![0; (entries * ENTRY) as usize];
         let length = pagemap.read_at(&mut bytes, mapping.from / size * ENTRY)?;
-        let is_present = |entry: &[u8]| {
-            entry.try_into().is_ok_and(|entry| u64::from_le_bytes(entry) & PRESENT != 0)
-        };
-        let entries = bytes[..length].chunks_exact(ENTRY as usize).zip(0u64..);
-        let present = entries.filter(|(entry, _)| is_present(entry));
-        let offsets = present.map(|(_, at)| mapping.offset + at * size);
+        let entries = bytes[..length].as_chunks().0.iter().map(|it| u64::from_le_bytes(*it));
+        let present = (0u64..).zip(entries).filter(|(_, entry)| entry & PRESENT != 0);
+        let offsets = present.map(|(at, _)| mapping.offset + at * size);
         let units = offsets.flat_map(|offset| offset / PAGE..(offset + size) / PAGE);
         self.add_pages(mapping.path, units);
         Ok(())
@@ -115,17 +109,17 @@ impl Touched {
         let number = match self.numbers.get(path) {
             Some(&number) => number,
             None => {
-                self.files.push((path.to_owned(), Vec::new()));
+                self.files.push((path.to_owned(), FxHashSet::default()));
                 self.numbers.insert(path.to_owned(), self.files.len() - 1);
                 self.files.len() - 1
             }
         };
         let known = &mut self.files[number].1;
-        for page in pages.into_iter().filter(|page| *page < MOST_PAGES).map(|page| page as usize) {
-            if known.len() <= page {
-                known.resize(page + 1, false);
+        for page in pages.into_iter().filter(|page| *page < MOST_PAGES) {
+            if self.count == MOST_TOUCHED {
+                break;
             }
-            self.count += u64::from(!mem::replace(&mut known[page], true));
+            self.count += u64::from(known.insert(page));
         }
     }
 }
@@ -138,6 +132,7 @@ fn offset(about: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::io::{Seek, SeekFrom};
 
     use super::*;
@@ -170,9 +165,9 @@ mod tests {
         touched.add_descriptors(std::process::id());
         let pages = |path: &Path| {
             let found = touched.files().find(|it| it.0 == path);
-            found.map(|(_, pages)| pages.collect::<Vec<u64>>())
+            found.map(|(_, pages)| BTreeSet::from_iter(pages))
         };
-        assert_eq!(pages(&path), Some(vec![0, 1]));
+        assert_eq!(pages(&path), Some(BTreeSet::from([0, 1])));
         assert_eq!(pages(dir.path()), None);
     }
 
@@ -182,6 +177,6 @@ mod tests {
         touched.add_pages(Path::new("/x"), [70, 3, 70, MOST_PAGES]);
         assert_eq!(touched.count(), 2);
         let (path, pages) = touched.files().next().expect("added");
-        assert_eq!((path, pages.collect::<Vec<u64>>()), (Path::new("/x"), vec![3, 70]));
+        assert_eq!((path, BTreeSet::from_iter(pages)), (Path::new("/x"), BTreeSet::from([3, 70])));
     }
 }

@@ -3,11 +3,11 @@
 use std::os::fd::{AsFd, OwnedFd};
 
 use becalm_core::index::Fingerprint;
-use bstr::{BString, ByteSlice};
-use rustix::fs::{AtFlags, Mode, OFlags, Statx, StatxFlags};
+use bstr::{BStr, BString, ByteSlice};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 
-use crate::index_store::fingerprint_of;
+use crate::index_store::{OsFingerprints, fingerprint_of};
 
 pub(super) fn open_dir(at: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
     // If a link replaces a package, it must not lead out of the store.
@@ -33,4 +33,12 @@ pub(super) fn mount_of(found: &Statx) -> u64 {
 /// Returns the fingerprint of a directory on a file system. Its length is not compared.
 pub(super) fn fingerprint(volume: u64, found: &Statx) -> Fingerprint {
     Fingerprint { volume, size: 0, ..fingerprint_of(found) }
+}
+
+pub(super) fn fingerprint_at(
+    fingerprints: &OsFingerprints,
+    path: &BStr,
+) -> Result<Fingerprint, Errno> {
+    let found = rustix::fs::statx(CWD, path.as_bytes(), AtFlags::SYMLINK_NOFOLLOW, WANTED)?;
+    Ok(Fingerprint { size: 0, ..fingerprints.of(path, &found) })
 }

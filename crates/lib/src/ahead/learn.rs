@@ -16,7 +16,7 @@ use becalm_host::detached::lower_priority;
 use becalm_host::pages::fault_around::{Connection, Listener};
 use becalm_host::pages::opens::{Events, Opens};
 use becalm_host::pages::resident::{self, Residency};
-use becalm_host::pages::{PAGE, Touched, open};
+use becalm_host::pages::{MOST_TOUCHED, PAGE, Touched, open};
 use rustc_hash::FxHashMap;
 use std::os::unix::fs::MetadataExt;
 
@@ -30,8 +30,6 @@ const LONGEST: Duration = Duration::from_secs(30);
 const IDLE: Duration = Duration::from_secs(2);
 /// The shortest and the longest time between two looks.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(100));
-/// Pages that are recorded for a start: 1 GiB.
-const MOST_PAGES: u64 = 1 << 18;
 /// Processes of a start that are watched.
 const MOST_PROCESSES: usize = 64;
 /// A file of at most this number of pages is read as a whole, whatever parts were seen.
@@ -187,7 +185,7 @@ impl Watched<'_> {
     fn watch(&mut self) {
         let began = Instant::now();
         let (mut pause, mut news) = (PAUSES.0, began);
-        while began.elapsed() < LONGEST && self.touched.count() < MOST_PAGES {
+        while began.elapsed() < LONGEST && self.touched.count() < MOST_TOUCHED {
             let (before, looked) = (self.touched.count(), Instant::now());
             match executable(&self.pid.to_string()) {
                 None => return,

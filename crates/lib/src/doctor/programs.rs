@@ -5,6 +5,7 @@ use std::env;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
+use becalm_core::closure::SubjectKind;
 use becalm_core::facts::Libc;
 use becalm_core::index::{Start, tls};
 use becalm_host::OsFs;
@@ -54,7 +55,9 @@ pub(super) fn of_path(session: u64) -> Vec<LeftOut> {
     let of = |path: &PathBuf| {
         let closure = closure_of(&os, path, &environment).ok()?;
         let is_glibc = matches!(closure.facts.as_ref()?.libc, Libc::Glibc(_));
-        let (needs, _) = is_glibc.then(|| tls::of_closure(&closure, &os.symbols()))?;
+        let is_program = matches!(closure.subject.kind, SubjectKind::Program { .. });
+        (is_glibc && is_program).then_some(())?;
+        let (needs, _) = tls::of_closure(&closure, &os.symbols());
         LeftOut::of(&path_bytes(path), needs, session)
     };
     files_of_path().par_iter().filter_map(of).collect()

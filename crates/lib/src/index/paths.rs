@@ -3,12 +3,11 @@
 use std::path::PathBuf;
 
 use becalm_core::index::Index;
-use becalm_core::index::paths::{Package, Paths};
+use becalm_core::index::build::is_in_package;
+use becalm_core::index::paths::{Package, Paths, Root};
 use becalm_host::HostError;
 use becalm_host::index_store::Indexed;
-use becalm_host::path_table::{
-    CHANGING, LeftOut, Packages, PathStore, PathTable, path_table, stores_of,
-};
+use becalm_host::path_table::{CHANGING, LeftOut, Packages, PathStore, PathTable, path_table};
 use bstr::BString;
 use rustc_hash::FxHashMap;
 
@@ -58,6 +57,22 @@ pub(super) fn stores_to_list(
         choose(&mut all, store);
     }
     (!all.is_empty()).then_some(all)
+}
+
+/// Returns the stores of a table.
+#[must_use]
+pub fn stores_of(paths: &Paths) -> Vec<PathStore> {
+    let is_other = |package: &&Package| !is_in_package(&[&package.name[..], b"/"].concat());
+    let store = |(number, root): (usize, &Root)| {
+        let mut of_root = paths.packages.iter().filter(|p| p.root as usize == number);
+        let packages = match root.is_chosen {
+            true => Packages::Chosen(of_root.map(|p| p.name.clone()).collect()),
+            false if of_root.any(|package| is_other(&package)) => Packages::Any,
+            false => Packages::Hashed,
+        };
+        PathStore { path: path_of(root.path.as_ref()), packages }
+    };
+    paths.roots.iter().enumerate().map(store).collect()
 }
 
 /// Adds a table of the paths of stores to an index. Unchanged packages of `old` are not read again.
