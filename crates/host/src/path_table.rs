@@ -4,7 +4,7 @@
 //! all. If a directory of it cannot be read, changes while it is read, or has changed within the
 //! clock's grain, the package is left out and the kernel resolves its paths.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 
 use becalm_core::index::build::is_in_package;
@@ -16,14 +16,13 @@ use becalm_core::path;
 use bstr::{BStr, BString, ByteSlice};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
-use rustix::fs::{AtFlags, CWD, FileType, Statx};
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Statx, StatxFlags};
 use rustix::io::Errno;
 
-use self::reading::{facts, fingerprint, fingerprint_at, mount_of, open_dir, statx_at};
 use crate::HostError;
 use crate::facts::Facts;
 use crate::fingerprint::now;
-use crate::index_store::OsFingerprints;
+use crate::index_store::{OsFingerprints, fingerprint_of};
 use crate::path::{entries_of, is_case_sensitive, path_bytes, path_of};
 
 /// Permission for everybody to search a directory.
@@ -148,21 +147,15 @@ pub fn path_table(
 pub fn path_table_is_current(paths: &Paths) -> bool {
     let fingerprints = OsFingerprints::default();
     let now = |path: &BStr| fingerprint_at(&fingerprints, path).ok();
-    let is_same = |now: Fingerprint, known: Fingerprint| {
-        (now.ino, now.mtime, now.ctime) == (known.ino, known.mtime, known.ctime)
-    };
     let is_same_root = |root: &Root| {
-        now(root.path.as_ref()).is_some_and(|now| {
-            now.volume == root.fingerprint.volume
-                && (root.is_chosen || is_same(now, root.fingerprint))
-        })
+        let (now, known) = (now(root.path.as_ref()), root.fingerprint);
+        now.is_some_and(|now| now == known || root.is_chosen && now.volume == known.volume)
     };
-    let is_same_package = |package: &Package| match paths.roots.get(package.root as usize) {
-        Some(root) if root.is_chosen => {
-            let now = now(path_in(&root.path, &package.name).as_ref());
-            now.is_some_and(|now| is_same(now, package.fingerprint))
-        }
-        _ => true,
+    let is_same_package = |package: &Package| {
+        let root = paths.roots.get(package.root as usize).filter(|root| root.is_chosen);
+        let now = |root: &Root| now(path_in(&root.path, &package.name).as_ref());
+        let is_same = |now| Fingerprint { volume: 0, ..now } == package.fingerprint;
+        root.is_none_or(|root| now(root).is_some_and(is_same))
     };
     paths.packages.iter().all(Package::is_read)
         && paths.roots.iter().all(is_same_root)
@@ -197,6 +190,32 @@ fn young_are_as_they_were(paths: &Paths) -> bool {
 /// The path of a package.
 fn path_in(root: &BString, name: &BString) -> BString {
     [root.as_slice(), b"/", name].concat().into()
+}
+
+const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::MNT_ID);
+
+fn open_dir(at: impl AsFd, name: &[u8]) -> Result<OwnedFd, Errno> {
+    // If a link replaces a package, it must not lead out of the store.
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(at, name, flags, Mode::empty())
+}
+
+fn facts(dir: &OwnedFd) -> Result<Statx, Errno> {
+    rustix::fs::statx(dir, "", AtFlags::EMPTY_PATH, WANTED)
+}
+
+fn statx_at(dir: &OwnedFd, name: &BString) -> Result<Statx, Errno> {
+    rustix::fs::statx(dir, name.as_bytes(), AtFlags::SYMLINK_NOFOLLOW, WANTED)
+}
+
+fn fingerprint_at(fingerprints: &OsFingerprints, path: &BStr) -> Result<Fingerprint, Errno> {
+    let found = rustix::fs::statx(CWD, path.as_bytes(), AtFlags::SYMLINK_NOFOLLOW, WANTED)?;
+    Ok(Fingerprint { size: 0, ..fingerprints.of(path, &found) })
+}
+
+/// The mount that a file is on, 0 if the kernel does not say (before 5.8).
+fn mount_of(found: &Statx) -> u64 {
+    if found.stx_mask & StatxFlags::MNT_ID.bits() != 0 { found.stx_mnt_id } else { 0 }
 }
 
 /// A store that is listed.
@@ -259,9 +278,9 @@ impl Store {
         path_in(&self.path, name)
     }
 
-    /// The fingerprint of a directory on its file system.
+    /// The fingerprint of a directory on its file system. Its length is not compared.
     fn fingerprint(&self, found: &Statx) -> Fingerprint {
-        fingerprint(self.volume, found)
+        Fingerprint { volume: self.volume, size: 0, ..fingerprint_of(found) }
     }
 
     /// A store that changed while it was read has a fingerprint that nothing matches.
@@ -427,6 +446,5 @@ impl One<'_> {
     }
 }
 
-mod reading;
 #[cfg(test)]
 mod tests;
