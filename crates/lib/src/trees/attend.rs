@@ -17,9 +17,9 @@ use rustix::io::fcntl_dupfd_cloexec;
 
 use crate::trees::check::{Looked, Paths};
 use crate::trees::counts::{Counter, Counts};
-use crate::trees::learn::{self, Started};
+use crate::trees::learn::learn;
 use crate::trees::packed::{self, Pack};
-use crate::trees::record::{Record, place};
+use crate::trees::record::Record;
 use crate::trees::{folder, is_running, is_slow, started};
 
 /// The longest time that a program is attended.
@@ -111,14 +111,15 @@ impl Attended {
         table.attend();
         let (process, command) = (self.process, self.command.clone());
         let watching = thread::spawn(move || started::watch(process, &command));
-        let record = Record::read(record).unwrap_or_default();
+        let mut record = Record::read(record).unwrap_or_default();
         let mut counter = Counter::new(folder::made().filter(|_| !record.paths.is_empty()));
         let (together, looked) = self.answer(&table, &changes, &record, &mut counter);
         counter.add(Counts::of(&table, Some(&record), changes.happened()));
         table.turn_off();
         let kept = open_files(self.process);
         lower_priority();
-        self.learn(&table, record, &Started { together, looked, kept });
+        record.header.together = together;
+        learn(&self.command, record, &table, &looked, &kept);
         table.leave();
         drop((table, changes));
         let _ = watching.join();
@@ -205,20 +206,6 @@ impl Attended {
             {
                 last_look = Look::at(table, || paths.look(table, changes, is_old));
             }
-        }
-    }
-
-    /// Learns from the start, if no other one is being learned.
-    fn learn(self, table: &Table, mut record: Record, started: &Started) {
-        let Some(folder) = folder::made().filter(|_| table.is_taken()) else { return };
-        let place = place(&folder, &self.command);
-        let Ok(Some(_lock)) = place.lock() else { return };
-        // What another start has learned meanwhile is not lost, and this one's table not mixed up with it.
-        let now = Record::at(&place).unwrap_or_default();
-        record.header.programs.clone_from(&now.header.programs);
-        record.header.seen.clone_from(&now.header.seen);
-        if now.paths == record.paths {
-            learn::learn(&place, &self.command, record, table, started);
         }
     }
 }

@@ -16,52 +16,51 @@ use rustix::fs::CWD;
 use crate::records::{self, Place};
 use crate::trees::check::Looked;
 use crate::trees::copies::{self, Making};
-use crate::trees::record::{Adding, Copied, Kind, Record, RecordedPath, target_of};
-use crate::trees::{in_parallel, is_slow, times_count};
+use crate::trees::record::{Adding, Copied, Kind, Record, RecordedPath, place, target_of};
+use crate::trees::{folder, in_parallel, is_slow, times_count};
 
 /// A file that has changed since may be one to which programs add, such as a log: it has no copy.
 const QUIET: Duration = Duration::from_secs(3600);
 
-/// The results of a start besides its table.
-pub(super) struct Started {
-    /// The number of programs that began with the first one.
-    pub(super) together: u64,
-    /// The findings; none if something has changed.
-    pub(super) looked: Looked,
-    /// Device and inode of files that the first program still has open.
-    pub(super) kept: FxHashSet<(u64, u64)>,
-}
-
-/// Adds a start to the record, writes it, and copies the files that the program reads.
+/// Adds a start to its record, if no other one is being learned: writes it, and copies the files that the program reads,
+/// but for those that the first program still has open: they are `kept`, by device and inode. Nothing was `looked` at if
+/// something has changed.
 pub(super) fn learn(
-    place: &Place,
     command: &Path,
-    before: Record,
+    mut record: Record,
     table: &Table,
-    started: &Started,
+    looked: &Looked,
+    kept: &FxHashSet<(u64, u64)>,
 ) {
-    let had_none = before.paths.is_empty();
-    let mut record = before;
+    let Some(folder) = folder::made().filter(|_| table.is_taken()) else { return };
+    let place = place(&folder, command);
+    let Ok(Some(_lock)) = place.lock() else { return };
+    // What another start has learned meanwhile is not lost, and this one's table not mixed up with it.
+    let now = Record::at(&place).unwrap_or_default();
+    if now.paths != record.paths {
+        return;
+    }
+    (record.header.programs, record.header.seen) = (now.header.programs, now.header.seen);
     record.header.command = command.to_string_lossy().into_owned();
+    let had_none = record.paths.is_empty();
     record.header.starts = record.header.starts.saturating_add(1);
     for (at, path) in record.paths.iter_mut().enumerate() {
         let uses = u64::from(table.uses(at)).div_ceil(table.programs().max(1));
         (path.uses, path.unused) =
             if uses == 0 { (path.uses, path.unused + 1) } else { (uses as u32, 0) };
     }
-    record.header.together = started.together;
     add(&mut record, table.told());
-    let identities = looked_at(&mut record, &started.looked);
-    keep(&mut record, place.folder(), &started.kept);
+    let identities = looked_at(&mut record, looked);
+    keep(&mut record, &folder, kept);
     record.header.learned = records::now();
-    record.finish(place.folder());
+    record.finish(&folder);
     // Nothing is kept of a program that looks up nothing there.
     let has_none = record.header.programs.is_empty() && record.header.seen.is_empty();
     let is_empty = record.paths.is_empty() && has_none;
-    if (is_empty && had_none) || record.write(place).is_err() {
+    if (is_empty && had_none) || record.write(&place).is_err() {
         return;
     }
-    copy(place, &mut record, &identities);
+    copy(&place, &mut record, &identities);
 }
 
 /// Adds the paths that were told and are in trees on network file systems.
