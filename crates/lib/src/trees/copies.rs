@@ -69,7 +69,7 @@ pub(super) fn whole(copy: impl Arg, identity: &Identity) -> Option<(u64, u64)> {
 pub(super) struct Making {
     folder: PathBuf,
     /// Bytes that may still be used, by all and by one.
-    room: u64,
+    pub(super) room: u64,
     most: u64,
     /// Those that are new, with the paths that they will have.
     pub(super) made: Vec<(PathBuf, PathBuf)>,

@@ -128,7 +128,7 @@ fn copy(source: &mut Source, record: &mut Record, folder: &Path) -> Option<(u64,
     let files = record.paths.iter().filter(is_whole);
     let files = files.filter_map(|path| Some((Path::new(&path.path), of(path)?)));
     making.fits(files).then_some(())?;
-    let (mut files, mut bytes, mut is_whole) = (0, 0, true);
+    let (room, mut is_whole) = (making.room, true);
     let mut linked = FxHashMap::default();
     let (links, others): (Vec<_>, Vec<_>) =
         record.paths.iter_mut().partition(|it| it.kind == Kind::Link);
@@ -140,23 +140,19 @@ fn copy(source: &mut Source, record: &mut Record, folder: &Path) -> Option<(u64,
             continue;
         }
         let original = Path::new(&path.path);
-        let before = making.made.len();
         let file = source.file(path.path.trim_start_matches('/'));
         let made = file.filter(|(_, length)| *length == identity.size).map(|(mut file, _)| {
             let made = making.add(original, &identity, &mut file);
             is_whole &= made.is_some();
             made
         });
-        if making.made.len() > before {
-            (files, bytes) = (files + 1, bytes + identity.size);
-        }
         // The name says for which file the copy is, whatever the pack calls it.
         path.copy = made.flatten().map(|name| Copied { name, of: identity, loads: None });
         linked.extend(path.copy.clone().map(|copy| (copy.of, copy)));
     }
     (making.finish() && is_whole).then_some(())?;
     learn::mark_loadable(record, folder);
-    Some((files, bytes))
+    Some((making.made.len() as u64, room - making.room))
 }
 
 /// Unpacks a pack, unless that was done on this machine. Of several processes one does it, and the others wait.
