@@ -18,7 +18,6 @@ use crate::path::path_bytes;
 use crate::run::making::files_of_start;
 use crate::run::program::{self, Program};
 use crate::trees::check::is_settled;
-use crate::trees::copies::Making;
 use crate::trees::learn::Trees;
 use crate::trees::record::{
     Adding, Copied, Header, Kind, MOST_PATHS, PathState, Record, RecordedPath, target_of,
@@ -48,8 +47,7 @@ pub(super) fn complete<'a>(records: impl Iterator<Item = &'a mut Record>, folder
 fn add_copies(record: &mut Record, folder: &Path, seen: Instant) {
     let identities: Vec<Option<Identity>> =
         record.paths.iter().map(|path| path.state.as_ref()?.identity()).collect();
-    // That a program reads a file may not be known yet.
-    learn::copy_wanted(record, folder, (&identities, seen), Making::of_pack, |_, _| true);
+    learn::copy_wanted(record, folder, (&identities, seen), true);
     for (path, identity) in record.paths.iter_mut().zip(identities) {
         let is_same = |copy: &Copied| identity.is_none_or(|it| it == copy.of);
         path.copy = path.copy.take().filter(is_same).filter(|_| !path.is_privileged());

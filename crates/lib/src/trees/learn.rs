@@ -13,7 +13,7 @@ use becalm_host::tree::table::{Found, Table};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::CWD;
 
-use crate::records::{self, Place};
+use crate::records;
 use crate::trees::check::Looked;
 use crate::trees::copies::{self, Making};
 use crate::trees::record::{Adding, Copied, Kind, Record, RecordedPath, place, target_of};
@@ -60,7 +60,10 @@ pub(super) fn learn(
     if (is_empty && had_none) || record.write(&place).is_err() {
         return;
     }
-    copy(&place, &mut record, &identities);
+    if copy_wanted(&mut record, &folder, (&identities, Instant::now()), false) {
+        record.finish(&folder);
+        let _ = record.write(&place);
+    }
 }
 
 /// Adds the paths that were told and are in trees on network file systems.
@@ -176,20 +179,6 @@ fn keep(record: &mut Record, folder: &Path, kept: &FxHashSet<(u64, u64)>) {
     }
 }
 
-/// Copies the files that the program reads or maps and that have no copy as they are, and writes the record
-/// again.
-fn copy(place: &Place, record: &mut Record, identities: &[Option<Identity>]) {
-    // An empty file may be one that is locked, by a library whose calls are not seen.
-    let wanted = |path: &RecordedPath, identity: &Identity| {
-        path.is_used() && identity.size > 0 && is_quiet(identity)
-    };
-    let seen = Instant::now();
-    if copy_wanted(record, place.folder(), (identities, seen), Making::new, wanted) {
-        record.finish(place.folder());
-        let _ = record.write(place);
-    }
-}
-
 /// True if a file has not changed for some time.
 fn is_quiet(identity: &Identity) -> bool {
     let changed = UNIX_EPOCH + Duration::from_secs(identity.modified.0.max(0) as u64);
@@ -202,9 +191,14 @@ pub(super) fn copy_wanted(
     record: &mut Record,
     folder: &Path,
     (identities, seen): (&[Option<Identity>], Instant),
-    making: fn(&Path) -> Option<Making>,
-    is_wanted: impl Fn(&RecordedPath, &Identity) -> bool,
+    is_for_pack: bool,
 ) -> bool {
+    // An empty file may be one that is locked, by a library whose calls are not seen. That a program reads a file of a
+    // pack may not be known yet.
+    let is_wanted = |path: &RecordedPath, identity: &Identity| {
+        is_for_pack || path.is_used() && identity.size > 0 && is_quiet(identity)
+    };
+    let making = if is_for_pack { Making::of_pack } else { Making::new };
     let trees: Vec<PathBuf> = record.header.trees.iter().map(PathBuf::from).collect();
     let timed: Vec<PathBuf> = trees.into_iter().filter(|tree| times_count(tree)).collect();
     let mut wanted = Vec::new();
