@@ -203,10 +203,6 @@ pub(super) fn write(
 fn fill(part: &Path, folder: &Path, records: &[Record]) -> io::Result<()> {
     folder::make_private(part)?;
     let all = || records.iter().flat_map(|record| &record.paths);
-    let copy = |path: &RecordedPath| {
-        Some((path.path.clone(), copies::path(folder, &path.copy.as_ref()?.name)))
-    };
-    let copied: FxHashMap<String, PathBuf> = all().filter_map(copy).collect();
     let listed = all().filter_map(|path| Some((&path.path, path.state.as_ref()?.names.as_ref()?)));
     // Before the links: no name that is made leads through one.
     for path in all().filter(|path| path.state.is_some()) {
@@ -225,9 +221,10 @@ fn fill(part: &Path, folder: &Path, records: &[Record]) -> io::Result<()> {
             let inside = target.strip_prefix('/').filter(|_| known.contains(target.as_str()));
             let inside = inside.map(|target| up + target);
             existing(symlink(inside.as_ref().unwrap_or(target), &place))?;
-        } else if let Some(copy) = copied.get(&path.path) {
+        } else if let Some(copy) = &path.copy {
+            let copy = copies::path(folder, &copy.name);
             if path.is_executable() {
-                fs::set_permissions(copy, Permissions::from_mode(0o700))?;
+                fs::set_permissions(&copy, Permissions::from_mode(0o700))?;
             }
             // Copies with a second name are kept.
             existing(fs::hard_link(copy, &place))?;
