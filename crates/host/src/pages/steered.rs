@@ -20,8 +20,6 @@ use crate::pages::maps::mappings;
 
 /// Time between two looks at the process.
 const PAUSE: Duration = Duration::from_millis(2);
-/// Bytes of an entry: where a place is, and the number of its relocations.
-const ENTRY: usize = 16;
 /// Bytes of a relocation (`Elf64_Rela`).
 pub const RELA: usize = 24;
 
@@ -48,17 +46,11 @@ pub struct Steered {
 
 impl Steered {
     /// Starts a command with the highest library below `top`. The command's environment has the index;
-    /// this adds the switches. `None` if the process ends by itself, or does not stop within the limit.
-    ///
-    /// # Errors
-    /// Returns an error if the command cannot be executed or read.
-    pub fn start(
-        mut command: Command,
-        top: u64,
-        holes: u32,
-        limit: Duration,
-    ) -> io::Result<Option<Self>> {
-        let report: OwnedFd = memfd_create("becalm-pages", MemfdFlags::CLOEXEC)?;
+    /// this adds the switches. `None` if the process cannot be started or read, ends by itself, or does not stop
+    /// within the limit.
+    #[must_use]
+    pub fn start(mut command: Command, top: u64, holes: u32, limit: Duration) -> Option<Self> {
+        let report: OwnedFd = memfd_create("becalm-pages", MemfdFlags::CLOEXEC).ok()?;
         let number = report.as_raw_fd();
         // Whatever else happens, `stop` keeps the program from running.
         command.env("BECALM", format!("stop,steer:{number}/{top}/{holes}"));
@@ -74,17 +66,15 @@ impl Steered {
                 }
             });
         }
-        let process = Killed(command.spawn()?);
-        if !stops_within(&process.0, limit) {
-            return Ok(None);
-        }
+        let process = Killed(command.spawn().ok()?);
+        stops_within(&process.0, limit).then_some(())?;
         let (mut report, mut told) = (File::from(report), Vec::new());
-        report.rewind()?;
-        report.read_to_end(&mut told)?;
-        let (members_check, places) = parse(&told).ok_or(io::ErrorKind::InvalidData)?;
-        let memory = File::open(format!("/proc/{}/mem", process.0.id()))?;
-        let maps = fs::read(format!("/proc/{}/maps", process.0.id()))?;
-        Ok(Some(Self { _process: process, memory, maps, members_check, places }))
+        report.rewind().ok()?;
+        report.read_to_end(&mut told).ok()?;
+        let (members_check, places) = parse(&told)?;
+        let memory = File::open(format!("/proc/{}/mem", process.0.id())).ok()?;
+        let maps = fs::read(format!("/proc/{}/maps", process.0.id())).ok()?;
+        Some(Self { _process: process, memory, maps, members_check, places })
     }
 
     /// Reads memory of the process.
@@ -130,28 +120,23 @@ fn stops_within(child: &Child, limit: Duration) -> bool {
 
 /// Reads what the module tells: the check and number of the members, then each of them.
 fn parse(mut told: &[u8]) -> Option<(u32, Vec<Place>)> {
-    let mut take = |length: usize| -> Option<&[u8]> {
-        let (taken, rest) = told.split_at_checked(length)?;
-        told = rest;
-        Some(taken)
-    };
-    let word = |bytes: &[u8], at: usize| Some(u32::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
-    let long = |bytes: &[u8], at: usize| Some(u64::from_ne_bytes(*bytes.get(at..)?.first_chunk()?));
-    let numbers = take(8)?;
+    let [check, count] = [take(&mut told)?, take(&mut told)?].map(u32::from_ne_bytes);
     let mut places = Vec::new();
-    for _ in 0..word(numbers, 4)? {
-        let entry = take(ENTRY)?;
-        let (address, count) = (long(entry, 0)?, long(entry, 8)?);
+    for _ in 0..count {
+        let [address, count] = [take(&mut told)?, take(&mut told)?].map(u64::from_ne_bytes);
         let lent = match count {
             u64::MAX => None,
-            count => {
-                let bytes = take(usize::try_from(count).ok()?.checked_mul(RELA)?)?;
-                Some(bytes.as_chunks().0.to_vec())
-            }
+            count => Some((0..count).map(|_| take(&mut told)).collect::<Option<_>>()?),
         };
         places.push(Place { address, lent });
     }
-    told.is_empty().then_some((word(numbers, 0)?, places))
+    told.is_empty().then_some((check, places))
+}
+
+fn take<const N: usize>(told: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = told.split_first_chunk()?;
+    *told = rest;
+    Some(*taken)
 }
 
 #[cfg(test)]
@@ -181,9 +166,9 @@ mod tests {
     #[test]
     fn a_process_that_ends_or_runs_on_is_none() {
         let limit = Duration::from_millis(200);
-        assert!(Steered::start(Command::new("true"), 1 << 40, 4, limit).unwrap().is_none());
+        assert!(Steered::start(Command::new("true"), 1 << 40, 4, limit).is_none());
         let mut sleep = Command::new("sleep");
         sleep.arg("60");
-        assert!(Steered::start(sleep, 1 << 40, 4, limit).unwrap().is_none());
+        assert!(Steered::start(sleep, 1 << 40, 4, limit).is_none());
     }
 }

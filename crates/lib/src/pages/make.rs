@@ -1,8 +1,8 @@
 //! Makes the ready pages of a program, from two starts that end before any code of it runs.
 
 use std::ffi::OsStr;
-use std::fs::{self, Metadata};
-use std::io;
+use std::fs::{self, File, Metadata};
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -49,35 +49,33 @@ fn write(path: &Path, indexed: &Indexed) {
     if folder::free(folder) < 2 * MOST as u64 || is_usable(path, true) {
         return;
     }
-    let made = made(indexed).unwrap_or_default();
-    let file = made.and_then(|(start, objects)| encode(&start, &objects));
+    let file = made(indexed).and_then(|(start, objects)| encode(&start, &objects));
     let file = file.filter(|file| file.len() <= MOST);
     if let Some(file) = file.or_else(|| encode(&Start::default(), &[])) {
         let _ = cache_writer().replace(path, &file, 0o600);
     }
 }
 
-/// Returns the start and its objects; `None` if there are too few pages, or the program is not bound.
-fn made(indexed: &Indexed) -> io::Result<Option<(Start, Vec<Chosen>)>> {
+/// Returns the start and its objects; `None` if there are too few pages, or the program is not bound or cannot be
+/// started.
+fn made(indexed: &Indexed) -> Option<(Start, Vec<Chosen>)> {
     let mut random = [0; 8];
-    io::Read::read_exact(&mut fs::File::open("/dev/urandom")?, &mut random)?;
+    File::open("/dev/urandom").ok()?.read_exact(&mut random).ok()?;
     let top = LOWEST + (u64::from_ne_bytes(random) & ((1 << BITS) - 1)) * PAGE;
-    let Ok(index) = indexed.index.index.checksum() else { return Ok(None) };
-    let Ok(whole) = file::read_trusted(&indexed.index.path) else { return Ok(None) };
+    let index = indexed.index.index.checksum().ok()?;
+    let whole = file::read_trusted(&indexed.index.path).ok()?;
     let programs = whole.index.bound.programs.iter();
     let of_program = programs.filter(|it| it.path == path_bytes(&indexed.real));
-    let Some(members) = of_program.map(|it| it.members.len()).max() else { return Ok(None) };
+    let members = of_program.map(|it| it.members.len()).max()?;
     // The loader allocates two pages for some ten libraries, more if their paths are long.
     let holes = members as u32 / 5 + 4;
     let start = |longer| Steered::start(command(indexed, longer), top, holes, LIMIT);
     // The second start has a longer environment, which must not move a library.
-    let (Some(one), Some(other)) = (start(0)?, start(3000)?) else { return Ok(None) };
-    let Some(objects) = choose(&one, &other, top) else { return Ok(None) };
-    if objects.iter().map(Chosen::pages).sum::<usize>() < LEAST {
-        return Ok(None);
-    }
+    let (one, other) = (start(0)?, start(3000)?);
+    let objects = choose(&one, &other, top)?;
+    let is_enough = objects.iter().map(Chosen::pages).sum::<usize>() >= LEAST;
     let start = Start { top, holes, members_check: one.members_check, index };
-    Ok(Some((start, objects)))
+    is_enough.then_some((start, objects))
 }
 
 /// Returns the command of a start with the index, with an environment that is longer by so many bytes.

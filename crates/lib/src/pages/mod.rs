@@ -88,15 +88,12 @@ fn ensure(folder: &Path, indexed: &Indexed) -> Option<()> {
     Some(())
 }
 
-/// Takes the lock of making a file; `None` if another process has it, or the program never gets ready pages.
+/// Takes the lock of making a file; `None` if another process has it, or the administrator's list has the program,
+/// which never gets ready pages.
 fn lock(path: &Path, indexed: &Indexed) -> Option<OwnedFd> {
-    let lock = || cache_writer().lock(&path.with_extension("lock")).ok()?;
-    if is_listed(&indexed.real) { None } else { lock() }
-}
-
-/// True if the administrator's list has the program.
-fn is_listed(real: &Path) -> bool {
-    names(&becalm_host::read_regular(Path::new(LIST)).unwrap_or_default(), real)
+    let list = becalm_host::read_regular(Path::new(LIST)).unwrap_or_default();
+    (!names(&list, &indexed.real)).then_some(())?;
+    cache_writer().lock(&path.with_extension("lock")).ok()?
 }
 
 /// True if a list of names and paths, a line each, has the program.
