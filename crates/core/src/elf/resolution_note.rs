@@ -22,6 +22,16 @@ pub enum Answer<'a> {
     Hint(&'a BStr),
 }
 
+impl<'a> Answer<'a> {
+    /// Returns the directory in which the answer leads to a name, or `None` if it leads to another one.
+    pub(crate) fn dir(self, name: &BStr) -> Option<&'a [u8]> {
+        match self {
+            Self::Exact(path) => path.strip_suffix(name.as_bytes()).filter(|it| it.ends_with(b"/")),
+            Self::Hint(dir) => Some(dir.as_bytes()),
+        }
+    }
+}
+
 /// Returned if a descriptor is not a valid resolution note. A loader then ignores the note and
 /// makes the plain search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

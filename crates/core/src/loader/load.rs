@@ -95,17 +95,17 @@ impl Load {
     /// Adds a probe. The first `dir_len` bytes of `path` are the search dir.
     ///
     /// # Errors
-    /// Returns [`LogFull`] if the load has reached a limit.
+    /// Returns [`Stop::TooManyProbes`] if the load has reached a limit.
     pub(super) fn probe(
         &mut self,
         resolution: usize,
         (source, call, outcome): (SearchSource, Call, Outcome),
         path: &[u8],
         dir_len: usize,
-    ) -> Result<(), LogFull> {
+    ) -> Result<(), Stop> {
         self.path_bytes += path.len();
         if self.probes.len() >= Self::MAX_PROBES || self.path_bytes > Self::MAX_PATH_BYTES {
-            return Err(LogFull);
+            return Err(Stop::TooManyProbes);
         }
         let path = path.into();
         self.probes.push(LoggedProbe { resolution, source, call, outcome, path, dir_len });
@@ -115,28 +115,46 @@ impl Load {
     /// Adds a resolution and returns its index. The caller sets its answer.
     ///
     /// # Errors
-    /// Returns [`LogFull`] if the load has reached a limit.
+    /// Returns [`Stop::TooManyProbes`] if the load has reached a limit.
     pub(super) fn begin(
         &mut self,
         needed_by: usize,
         needed: BString,
         reason: Reason,
-    ) -> Result<usize, LogFull> {
+    ) -> Result<usize, Stop> {
         self.needed_bytes += needed.len();
         let index = self.resolutions.len();
         // Both limits are needed: many short names fill memory with resolutions, and few long names
         // with bytes.
         if index >= Self::MAX_RESOLUTIONS || self.needed_bytes > Self::MAX_NEEDED_BYTES {
-            return Err(LogFull);
+            return Err(Stop::TooManyProbes);
         }
         self.resolutions.push(Resolution { needed_by, needed, reason, answer: Answer::Missing });
         Ok(index)
     }
 }
 
-/// Returned if a load has reached a limit. No real start does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogFull;
+/// Returned if a lookup or the start ends early.
+pub(super) enum Ended {
+    /// The lookup ends with this answer.
+    Lookup(Answer),
+    /// The start ends.
+    Start(Stop),
+}
+
+impl From<Stop> for Ended {
+    fn from(stop: Stop) -> Self {
+        Self::Start(stop)
+    }
+}
+
+/// A file that a search found, and the path it was opened by.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub(super) file: Arc<OpenedFile>,
+    pub(super) path: BString,
+    pub(super) source: SearchSource,
+}
 
 /// One object of the load set.
 #[derive(Clone, Debug)]

@@ -27,7 +27,7 @@ use rustc_hash::FxHashMap;
 pub use self::paths::path_file;
 
 use self::paths::{BUFFER, NAME_MAX, PathDirs, RunPath, SYSTEM_PATH};
-use super::load::{Answer, Load, LoadedObject, LogFull, Reason, Refusal, Role, Start, Stop};
+use super::load::{Answer, Ended, Found, Load, LoadedObject, Reason, Refusal, Role, Start, Stop};
 use super::{Environment, LoaderFacts};
 use crate::elf::{Class, DependencyKind, ET_DYN, ET_EXEC, ElfError, ObjectView};
 use crate::fs::{Errno, FileId, FileSystem, OpenedFile};
@@ -54,9 +54,7 @@ pub fn load(
     environment: &Environment,
 ) -> Load {
     let mut walk = Walk::new(fs, start, facts, environment);
-    if walk.run(environment).is_err() {
-        walk.load.stop = Some(Stop::TooManyProbes);
-    }
+    walk.load.stop = walk.run(environment).err();
     walk.load
 }
 
@@ -94,16 +92,6 @@ struct Known {
     /// The object whose run path is searched after this one's: `needed_by` of `struct dso`, or the
     /// first object further up that has a run path. The program and preloads have none.
     above: Option<usize>,
-}
-
-/// The result of a `path_open`.
-enum Search {
-    /// No file opened. The next path is searched.
-    Nothing,
-    /// An errno ended the search for this needed string.
-    Ended,
-    /// A file opened.
-    Opened { path: BString, file: Arc<OpenedFile>, source: SearchSource },
 }
 
 impl<'a> Walk<'a> {
@@ -169,7 +157,7 @@ impl<'a> Walk<'a> {
 
     /// `load_preload`, then `load_deps`, which follows the needed strings of each object in load
     /// order.
-    fn run(&mut self, environment: &Environment) -> Result<(), LogFull> {
+    fn run(&mut self, environment: &Environment) -> Result<(), Stop> {
         // `LD_PRELOAD` is ignored in secure-execution mode, while glibc accepts names without a
         // slash.
         if let Some(list) = environment.preload.as_ref().filter(|_| !self.secure) {
@@ -200,9 +188,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Resolves one needed string and adds the resolution.
-    fn resolve(&mut self, needed_by: usize, name: BString, reason: Reason) -> Result<(), LogFull> {
+    fn resolve(&mut self, needed_by: usize, name: BString, reason: Reason) -> Result<(), Stop> {
         let resolution = self.load.begin(needed_by, name.clone(), reason)?;
-        self.load.resolutions[resolution].answer = self.load_library(needed_by, name, reason)?;
+        let answer = match self.load_library(needed_by, name, reason) {
+            Ok(answer) | Err(Ended::Lookup(answer)) => answer,
+            Err(Ended::Start(stop)) => return Err(stop),
+        };
+        self.load.resolutions[resolution].answer = answer;
         Ok(())
     }
 
@@ -212,7 +204,7 @@ impl<'a> Walk<'a> {
         needed_by: usize,
         name: BString,
         reason: Reason,
-    ) -> Result<Answer, LogFull> {
+    ) -> Result<Answer, Ended> {
         // `load_library` fails with EINVAL for an empty name, before any search.
         if name.is_empty() {
             return Ok(Answer::Missing);
@@ -238,9 +230,9 @@ impl<'a> Walk<'a> {
             let first = (reason != Reason::Preload).then_some(needed_by);
             self.search(name.as_bstr(), first)?
         };
-        let Search::Opened { path, file, source } = found else { return Ok(Answer::Missing) };
+        let Some(found) = found else { return Ok(Answer::Missing) };
         let role = if reason == Reason::Preload { Role::Preload } else { Role::Library };
-        Ok(self.map(path, &file, source, (role, needed_by)))
+        Ok(self.map(found, (role, needed_by)))
     }
 
     /// Gives an object the file name of its path as short name.
@@ -254,25 +246,24 @@ impl<'a> Walk<'a> {
     }
 
     /// The search of `load_library` for a name without a slash.
-    fn search(&mut self, name: &BStr, requester: Option<usize>) -> Result<Search, LogFull> {
+    fn search(&mut self, name: &BStr, requester: Option<usize>) -> Result<Option<Found>, Ended> {
         // `path_open (name, env_path, …)`.
         let library_path = Rc::clone(&self.library_path);
         let mut found = self.path_open(SearchSource::LibraryPath, &library_path, name)?;
         // `for (p = needed_by; fd == -1 && p; p = p->needed_by)`: the run path of the requester,
         // then of the objects that loaded it.
         let mut object = requester;
-        while let (Search::Nothing, Some(index)) = (&found, object) {
+        while let (None, Some(index)) = (&found, object) {
             object = self.known[index].above;
             if let Some((source, path)) = self.run_path(index)? {
                 found = self.note_open(index, name)?;
-                if let Search::Nothing = found {
+                if found.is_none() {
                     found = self.path_open(source, &path, name)?;
                 }
             }
         }
         // `path_open (name, sys_path, …)`.
-        // `fd` is -2 after an errno that ends the search: `sys_path` is not searched then.
-        if let Search::Nothing = found {
+        if found.is_none() {
             let path = self.system_path()?;
             found = self.path_open(SearchSource::System, &path, name)?;
         }
@@ -280,7 +271,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns the run path of an object, which is expanded once.
-    fn run_path(&mut self, object: usize) -> Result<RunPath, LogFull> {
+    fn run_path(&mut self, object: usize) -> Result<RunPath, Stop> {
         if let Some(known) = &self.known[object].run_path {
             return Ok(known.clone());
         }
@@ -316,7 +307,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns `sys_path`, which musl reads from the path file at the first search in it.
-    fn system_path(&mut self) -> Result<PathDirs, LogFull> {
+    fn system_path(&mut self) -> Result<PathDirs, Stop> {
         if let Some(known) = &self.system_path {
             return Ok(Rc::clone(known));
         }
@@ -345,17 +336,17 @@ impl<'a> Walk<'a> {
         source: SearchSource,
         path: &PathDirs,
         name: &BStr,
-    ) -> Result<Search, LogFull> {
+    ) -> Result<Option<Found>, Ended> {
         // `snprintf` truncates a candidate that exceeds the buffer; musl then skips the element.
         // `path_open` has no status of directories: every element is tried again for every name.
         for dir in path.iter().filter(|dir| paths::fits_buffer(dir, name.len())) {
             let candidate = [dir.as_slice(), b"/", name].concat().into();
             let found = self.try_open(source, candidate, dir.len() + 1)?;
-            if !matches!(found, Search::Nothing) {
+            if found.is_some() {
                 return Ok(found);
             }
         }
-        Ok(Search::Nothing)
+        Ok(None)
     }
 
     /// Opens one candidate. The search continues after `ENOENT`, `ENOTDIR`, `EACCES` and
@@ -365,19 +356,20 @@ impl<'a> Walk<'a> {
         source: SearchSource,
         path: BString,
         dir_len: usize,
-    ) -> Result<Search, LogFull> {
+    ) -> Result<Option<Found>, Ended> {
         match self.fs.open(path.as_bstr()) {
             // The first file that opens ends the search, even if it cannot be mapped.
             Ok(file) => {
                 let outcome = self.check(&file).map_or_else(|it| it.0, |_| Outcome::Hit);
                 self.log(source, outcome, &path, dir_len)?;
-                Ok(Search::Opened { path, file, source })
+                Ok(Some(Found { file, path, source }))
             }
             Err(errno) => {
                 self.log(source, errno.into(), &path, dir_len)?;
                 let continues = [Errno::NOENT, Errno::NOTDIR, Errno::ACCES, Errno::NAMETOOLONG]
                     .contains(&errno);
-                Ok(if continues { Search::Nothing } else { Search::Ended })
+                // `fd` is -2 after another one: no path is searched then.
+                if continues { Ok(None) } else { Err(Ended::Lookup(Answer::Missing)) }
             }
         }
     }
@@ -388,7 +380,7 @@ impl<'a> Walk<'a> {
         outcome: Outcome,
         path: &[u8],
         dir_len: usize,
-    ) -> Result<(), LogFull> {
+    ) -> Result<(), Stop> {
         // The resolution in progress is the last one.
         let resolution = self.load.resolutions.len() - 1;
         self.load.probe(resolution, (source, Call::Open, outcome), path, dir_len)
@@ -396,13 +388,8 @@ impl<'a> Walk<'a> {
 
     /// The rest of `load_library` after the open: finds the loaded object of the file, or adds a
     /// new one.
-    fn map(
-        &mut self,
-        path: BString,
-        file: &OpenedFile,
-        source: SearchSource,
-        (role, loaded_by): (Role, usize),
-    ) -> Answer {
+    fn map(&mut self, found: Found, (role, loaded_by): (Role, usize)) -> Answer {
+        let Found { file, path, source } = found;
         let by_search = source != SearchSource::Direct;
         if let Some(&object) = self.files.get(&file.id) {
             // The short name comes from the path of the first load, not from the needed string.
@@ -412,7 +399,7 @@ impl<'a> Walk<'a> {
             }
             return Answer::SameFile(object, source);
         }
-        let view = match self.check(file) {
+        let view = match self.check(&file) {
             Ok(view) => view,
             Err((_, refusal)) => return Answer::Refused(refusal),
         };

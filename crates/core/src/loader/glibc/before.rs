@@ -11,7 +11,8 @@ use bstr::BString;
 use rustc_hash::FxHashMap;
 
 use super::Process;
-use super::open_path::{Found, Request};
+use super::open_path::Request;
+use crate::loader::load::Found;
 
 /// The files that were found: by the path of the requester, then by the needed string.
 #[derive(Debug, Default)]

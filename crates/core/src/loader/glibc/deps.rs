@@ -4,11 +4,11 @@
 use bstr::BString;
 use rustc_hash::FxHashSet;
 
+use super::Process;
 use super::open_path::Request;
-use super::{Ended, Process};
 use crate::elf::{Dependency, DependencyKind};
 use crate::fs::Errno;
-use crate::loader::load::{Answer, Reason, Refusal, Role, Stop};
+use crate::loader::load::{Answer, Ended, Reason, Refusal, Role, Stop};
 use crate::search::dst;
 
 /// The objects whose dependencies are followed, in order (`struct list`).
@@ -94,7 +94,7 @@ impl Process<'_> {
     ) -> Result<Option<usize>, Ended> {
         // The resolution is added before the search, so that its probes can name it.
         let reason = Reason::Dependency(dependency.kind);
-        let resolution = self.begin(object, dependency.name.as_ref(), reason)?;
+        let resolution = self.load.begin(object, dependency.name.clone(), reason)?;
         let answer = match self.expand_dependency(object, dependency) {
             Ok(name) => {
                 // A dependency goes to the list of its requester (`l_ns`). The dependency of a
@@ -111,11 +111,7 @@ impl Process<'_> {
         let fatal =
             matches!(answer, Answer::Refused(_)) && dependency.kind != DependencyKind::Auxiliary;
         self.load.resolutions[resolution].answer = answer;
-        if fatal {
-            self.load.stop = Some(Stop::Refused(resolution));
-            return Err(Ended::Start);
-        }
-        Ok(found)
+        if fatal { Err(Stop::Refused(resolution).into()) } else { Ok(found) }
     }
 
     /// `expand_dst` of `elf/dl-deps.c`. The loader skips an entry if a DST has no value. In an

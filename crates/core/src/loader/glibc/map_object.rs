@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use bstr::{BStr, BString};
 
+use super::Process;
 use super::dirs::PathList;
-use super::open_path::{Found, Request};
+use super::open_path::Request;
 use super::run_path::RunPath;
 use super::verify;
-use super::{Ended, Process};
 use crate::loader::GlibcVersion;
-use crate::loader::load::{Answer, LoadedObject, Refusal, Role};
+use crate::loader::load::{Answer, Ended, Found, LoadedObject, Refusal, Role, Stop};
 use crate::path;
 use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::dst;
@@ -39,8 +39,8 @@ impl Process<'_> {
             // (`l_faked`). The model continues as in trace mode, so that one run finds every
             // missing library.
             Ok(None) => Ok(Answer::Missing),
-            Err(Ended::Refused(refusal)) => Ok(Answer::Refused(refusal)),
-            Err(Ended::Start) => Err(Ended::Start),
+            Err(Ended::Lookup(answer)) => Ok(answer),
+            Err(stop) => Err(stop),
         }
     }
 
@@ -280,7 +280,7 @@ impl Process<'_> {
         let mut dirs = std::mem::take(&mut self.dirs);
         let list = dirs.fill_in(path, is_separator, &self.tokens(object));
         self.dirs = dirs;
-        list.ok_or_else(|| self.give_up())
+        list.ok_or(Ended::Start(Stop::TooManyProbes))
     }
 }
 

@@ -27,21 +27,13 @@ use bstr::{BStr, BString};
 use rustc_hash::FxHashMap;
 
 use self::dirs::{Dirs, PathList};
-use super::load::{Answer, Load, LoadedObject, Reason, Refusal, Role, Start, Stop};
+use super::load::{Answer, Ended, Load, LoadedObject, Role, Start, Stop};
 use super::{Environment, GlibcVersion, LoaderFacts};
 use crate::fs::{Errno, FileId, FileSystem};
 use crate::path;
 use crate::probe::{Call, Outcome, SearchSource};
 use crate::search::dst::{Secure, Tokens};
 use crate::search::loader_cache::{CacheQuery, LoaderCache};
-
-/// Returned if a lookup or the start ends early.
-enum Ended {
-    /// The loader raises an error, which ends the lookup.
-    Refused(Refusal),
-    /// The start ends, for the reason in [`Load::stop`].
-    Start,
-}
 
 /// The state of the loader in one process.
 pub(crate) struct Process<'a> {
@@ -141,8 +133,9 @@ impl<'a> Process<'a> {
 
     /// Predicts the start.
     pub(crate) fn load(mut self) -> Load {
-        let ended = self.start().is_err();
-        debug_assert_eq!(ended, self.load.stop.is_some());
+        if let Err(Ended::Start(stop)) = self.start() {
+            self.load.stop = Some(stop);
+        }
         self.load
     }
 
@@ -226,25 +219,14 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Adds a resolution and returns its index. The caller sets the answer later.
-    fn begin(&mut self, needed_by: usize, needed: &BStr, reason: Reason) -> Result<usize, Ended> {
-        self.load.begin(needed_by, needed.to_owned(), reason).map_err(|_| self.give_up())
-    }
-
     fn probe(
         &mut self,
         resolution: usize,
         tried: (SearchSource, Call, Outcome),
         path: &[u8],
         dir_len: usize,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), Stop> {
         self.met_an_error |= !matches!(tried.2, Outcome::Hit | Outcome::Miss);
-        self.load.probe(resolution, tried, path, dir_len).map_err(|_| self.give_up())
-    }
-
-    /// Ends a start that exceeds a limit of becalm. Only crafted files make such a start.
-    fn give_up(&mut self) -> Ended {
-        self.load.stop = Some(Stop::TooManyProbes);
-        Ended::Start
+        self.load.probe(resolution, tried, path, dir_len)
     }
 }

@@ -5,22 +5,14 @@ use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
 
+use super::Process;
 use super::dirs::PathList;
 use super::run_path::continues_after;
 use super::verify::{self, Verdict};
-use super::{Ended, Process};
 use crate::fs::{Errno, FileKind, OpenedFile};
 use crate::loader::GlibcVersion;
-use crate::loader::load::{Refusal, Role};
+use crate::loader::load::{Answer, Ended, Found, Refusal, Role};
 use crate::probe::{Call, Outcome, SearchSource};
-
-/// A file that a search found, and the path it was opened by.
-#[derive(Clone, Debug)]
-pub(super) struct Found {
-    pub(super) file: Arc<OpenedFile>,
-    pub(super) path: BString,
-    pub(super) source: SearchSource,
-}
 
 /// One lookup: the parameters of `_dl_map_object`.
 #[derive(Clone, Copy)]
@@ -192,7 +184,7 @@ impl Process<'_> {
                     Refusal::NOT_ELF | Refusal::TOO_SHORT => Outcome::NotElf,
                     _ => Outcome::Refused,
                 };
-                (outcome, Err(Ended::Refused(refusal)))
+                (outcome, Err(Ended::Lookup(Answer::Refused(refusal))))
             }
         }
     }

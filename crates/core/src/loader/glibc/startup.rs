@@ -4,8 +4,8 @@
 use bstr::{BStr, BString, ByteSlice};
 
 use super::open_path::Request;
-use super::{Ended, Namespace, Process};
-use crate::loader::load::{Answer, Reason, Role, Stop};
+use super::{Namespace, Process};
+use crate::loader::load::{Answer, Ended, Reason, Role, Stop};
 
 /// The system-wide preload list.
 const PRELOAD_FILE: &str = "/etc/ld.so.preload";
@@ -19,8 +19,7 @@ impl Process<'_> {
     pub(super) fn start(&mut self) -> Result<(), Ended> {
         // `_dl_handle_execstack_tunable`.
         if self.facts.no_exec_stack && self.start.subject.view.needs_exec_stack() {
-            self.load.stop = Some(Stop::ExecStack);
-            return Err(Ended::Start);
+            return Err(Stop::ExecStack.into());
         }
         self.init_paths()?;
         // Audit modules load first, so that they see every later object.
@@ -79,20 +78,18 @@ impl Process<'_> {
         // `LM_ID_NEWLM`: each module gets a new list, so that two modules share no library.
         let namespace = self.namespaces.len();
         self.namespaces.push(Namespace::default());
-        let resolution = self.begin(LOADER, name, Reason::Audit)?;
+        let resolution = self.load.begin(LOADER, name.to_owned(), Reason::Audit)?;
         let request = Request { name, resolution, needed_by: LOADER, role: Role::Audit, namespace };
         let answer = self.map_object(request)?;
         self.load.resolutions[resolution].answer = answer.clone();
         // `load_audit_module` prints the error and returns: the program starts without the module.
         let Answer::Loaded(module, _) = answer else { return Ok(()) };
-        let stop = self.map_object_deps(&[module]);
-        match (stop, &self.load.stop) {
+        match self.map_object_deps(&[module]) {
             // `_dl_catch_error` around `dlmopen_doit` catches the errors that end a program.
             // The limits of becalm are no errors of the loader and still end the prediction.
-            (Err(_), Some(Stop::Refused(_))) => self.load.stop = None,
-            (stop, _) => return stop,
+            Err(Ended::Start(Stop::Refused(_))) => Ok(()),
+            done => done,
         }
-        Ok(())
     }
 
     /// Loads the preloads of `LD_PRELOAD` and of `/etc/ld.so.preload`, in this order, and returns
@@ -113,7 +110,7 @@ impl Process<'_> {
             // `do_preload` passes the program as `loader`: a preload without a slash is searched
             // for along the program's `DT_RPATH` or `DT_RUNPATH`.
             let (name, role) = (name.as_ref(), Role::Preload);
-            let resolution = self.begin(0, name, Reason::Preload)?;
+            let resolution = self.load.begin(0, BStr::to_owned(name), Reason::Preload)?;
             let request = Request { name, resolution, needed_by: 0, role, namespace: 0 };
             let answer = self.map_object(request)?;
             // `do_preload` warns about a preload that fails. It counts only new objects.

@@ -11,12 +11,12 @@ use std::sync::Arc;
 
 use bstr::{BStr, BString, ByteSlice};
 
-use super::open_path::{Found, Request};
-use super::{Ended, Process};
+use super::Process;
+use super::open_path::Request;
 use crate::elf::resolution_note::{Answer, of_complete};
 use crate::elf::{Dynamic, ObjectView};
 use crate::fs::Errno;
-use crate::loader::load::Role;
+use crate::loader::load::{Ended, Found, Role};
 use crate::path;
 use crate::probe::SearchSource;
 use crate::search::{Stores, dst};
@@ -65,13 +65,7 @@ impl Process<'_> {
         let run_path = view.dynamic.as_ref().and_then(Dynamic::run_path);
         let run_path: &[u8] = run_path.map_or(b"", |path| path.as_slice());
         for answer in list {
-            let dir = match answer {
-                Answer::Exact(path) => {
-                    path.strip_suffix(request.name.as_bytes()).filter(|it| it.ends_with(b"/"))
-                }
-                Answer::Hint(dir) => Some(dir.as_bytes()),
-            };
-            if !dir.is_some_and(|dir| has_directory(run_path, dir)) {
+            if !answer.dir(request.name).is_some_and(|dir| has_directory(run_path, dir)) {
                 break;
             }
             // An absent directory leaves errno unchanged: it must not end the list.
@@ -89,7 +83,7 @@ impl Process<'_> {
             match found {
                 Ok(None) if matches!(self.errno, Errno::NOENT | Errno::ACCES) => {}
                 // The patch catches the exception, so that a bad answer cannot stop the program.
-                Ok(None) | Err(Ended::Refused(_)) => break,
+                Ok(None) | Err(Ended::Lookup(_)) => break,
                 found => return found,
             }
         }
@@ -119,7 +113,7 @@ impl Process<'_> {
         let Some(path) = expanded.filter(|path| path.starts_with(b"/")) else { return Ok(None) };
         match self.open_verify(request, path.as_ref(), 0, SearchSource::PackageCache) {
             // The patch catches the exception, so that a bad answer cannot stop the program.
-            Err(Ended::Refused(_)) => Ok(None),
+            Err(Ended::Lookup(_)) => Ok(None),
             found => found,
         }
     }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use bstr::{BStr, BString, ByteSlice};
 
 use crate::elf::{Ident, ObjectView};
-use crate::loader::load::LogFull;
+use crate::loader::load::Stop;
 use crate::path;
 use crate::probe::SearchSource;
 
@@ -63,12 +63,12 @@ pub(super) fn preloads(list: &BString) -> impl Iterator<Item = &[u8]> {
 /// The length of the result is subtracted from `budget`.
 ///
 /// # Errors
-/// Returns [`LogFull`] if `budget` is too small.
+/// Returns [`Stop::TooManyProbes`] if `budget` is too small.
 pub(super) fn fixup_rpath(
     view: &ObjectView,
     origin: Option<BString>,
     budget: &mut usize,
-) -> Result<RunPath, LogFull> {
+) -> Result<RunPath, Stop> {
     let Some(dynamic) = &view.dynamic else { return Ok(None) };
     let (source, path) = match (&dynamic.runpath, &dynamic.rpath) {
         (Some(path), _) => (SearchSource::Runpath, path),
@@ -85,12 +85,12 @@ pub(super) fn expand(
     path: &BStr,
     origin: Option<&BStr>,
     budget: &mut usize,
-) -> Result<Option<BString>, LogFull> {
+) -> Result<Option<BString>, Stop> {
     // The part before the first `$` has no token. Each other part must begin with one.
     let mut parts = path.split(|byte| *byte == b'$');
     let mut expanded = BString::default();
     let mut push = |part: &[u8]| {
-        *budget = budget.checked_sub(part.len()).ok_or(LogFull)?;
+        *budget = budget.checked_sub(part.len()).ok_or(Stop::TooManyProbes)?;
         expanded.extend_from_slice(part);
         Ok(())
     };
