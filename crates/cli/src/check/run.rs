@@ -91,7 +91,7 @@ pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
 fn view_of<'a>(args: &'a CheckArgs, targets: &Targets) -> Box<dyn View + 'a> {
     match (args.json, args.probes, args.tree) {
         (true, probes, _) => Box::new(Json { probes }),
-        _ if args.files.files => Box::new(Files::new(&args.files)),
+        _ if args.files.files => Box::new(Files { args: &args.files, written: Default::default() }),
         (_, true, _) => Box::new(Probes),
         (_, _, true) => Box::new(Trees),
         _ if args.symbols.is_asked() => Box::new(Symbols),

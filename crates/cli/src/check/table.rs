@@ -1,6 +1,6 @@
 //! Several programs: one row each, the worst first, and the total.
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::Result;
 use becalm_core::cost::SearchCost;
@@ -27,39 +27,38 @@ impl View for Table {
     }
 
     fn end(&self, out: &mut Stdout, look: Look, all: (Vec<Program>, &[Problem])) -> Result<()> {
-        Ok(write(out, look, all.0)?)
+        let mut programs = all.0;
+        if programs.is_empty() {
+            return Ok(());
+        }
+        // The worst first, ties by path.
+        programs.sort_by(|a, b| {
+            b.storm.misses().cmp(&a.storm.misses()).then_with(|| a.path.cmp(&b.path))
+        });
+        let mut total = SearchCost::default();
+        let mut libraries = 0;
+        for program in &programs {
+            total.add(&program.storm);
+            libraries += program.libraries;
+        }
+        let rows = programs.iter().map(|program| cells(&program.storm, program.libraries));
+        let rows = [HEADINGS.map(str::to_owned)].into_iter().chain(rows);
+        let rows: Vec<Cells> = rows.chain([cells(&total, libraries)]).collect();
+        let lines = aligned(&rows);
+        let (heading, sum) = (&lines[0], &lines[lines.len() - 1]);
+        writeln!(out, "{}", look.strong(&format!("{heading}  path")))?;
+        for (program, numbers) in programs.iter().zip(&lines[1..]) {
+            let remark = remark(program);
+            let used = numbers.len() + 2 + remark.chars().count();
+            let path = look.fitted(&shown(program.path.as_ref()), used);
+            let is_over = program.over_budget == Some(true);
+            let numbers = if is_over { look.bad(numbers) } else { numbers.clone() };
+            writeln!(out, "{numbers}  {path}{}", look.bad(&remark))?;
+        }
+        let files = counted(programs.len() as u64, "file", "files");
+        writeln!(out, "{}", look.strong(&format!("{sum}  total of {files}")))?;
+        Ok(())
     }
-}
-
-/// Writes the table; the programs are sorted by misses, ties by path.
-fn write(out: &mut impl Write, look: Look, mut programs: Vec<Program>) -> io::Result<()> {
-    if programs.is_empty() {
-        return Ok(());
-    }
-    programs
-        .sort_by(|a, b| b.storm.misses().cmp(&a.storm.misses()).then_with(|| a.path.cmp(&b.path)));
-    let mut total = SearchCost::default();
-    let mut libraries = 0;
-    for program in &programs {
-        total.add(&program.storm);
-        libraries += program.libraries;
-    }
-    let rows = programs.iter().map(|program| cells(&program.storm, program.libraries));
-    let rows = [HEADINGS.map(str::to_owned)].into_iter().chain(rows);
-    let rows: Vec<Cells> = rows.chain([cells(&total, libraries)]).collect();
-    let lines = aligned(&rows);
-    let (heading, sum) = (&lines[0], &lines[lines.len() - 1]);
-    writeln!(out, "{}", look.strong(&format!("{heading}  path")))?;
-    for (program, numbers) in programs.iter().zip(&lines[1..]) {
-        let remark = remark(program);
-        let used = numbers.len() + 2 + remark.chars().count();
-        let path = look.fitted(&shown(program.path.as_ref()), used);
-        let is_over = program.over_budget == Some(true);
-        let numbers = if is_over { look.bad(numbers) } else { numbers.clone() };
-        writeln!(out, "{numbers}  {path}{}", look.bad(&remark))?;
-    }
-    let files = counted(programs.len() as u64, "file", "files");
-    writeln!(out, "{}", look.strong(&format!("{sum}  total of {files}")))
 }
 
 fn cells(storm: &SearchCost, libraries: usize) -> Cells {

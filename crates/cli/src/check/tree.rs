@@ -30,24 +30,19 @@ impl View for Trees {
     }
 
     fn program(&self, look: Look, program: &mut Program, closure: Option<&Closure>) -> Vec<u8> {
-        of(look, program, closure)
-    }
-}
-
-/// The tree of one file.
-fn of(look: Look, program: &Program, closure: Option<&Closure>) -> Vec<u8> {
-    let mut text = text::heading(look, program);
-    match (program.kind, closure) {
-        (Kind::MachO, _) => {
-            text::slices(&mut text, program.slices.as_deref().unwrap_or_default());
+        let mut text = text::heading(look, program);
+        match (program.kind, closure) {
+            (Kind::MachO, _) => {
+                text::slices(&mut text, program.slices.as_deref().unwrap_or_default());
+            }
+            (_, Some(closure)) => Tree::new(look, &closure.load).draw(&mut text),
+            _ => {}
         }
-        (_, Some(closure)) => Tree::new(look, &closure.load).draw(&mut text),
-        _ => {}
+        if let Some(stop) = &program.stop {
+            let _ = writeln!(text, "{} {stop}", look.bad("the loader would give up at"));
+        }
+        text.into_bytes()
     }
-    if let Some(stop) = &program.stop {
-        let _ = writeln!(text, "{} {stop}", look.bad("the loader would give up at"));
-    }
-    text.into_bytes()
 }
 
 struct Tree<'a> {

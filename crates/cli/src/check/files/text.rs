@@ -1,6 +1,5 @@
 //! The files of starts as a list.
 
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::Result;
@@ -19,25 +18,17 @@ pub(crate) struct Written(FxHashSet<BString>);
 
 /// The files that the starts need, each once.
 pub(crate) struct Files<'a> {
-    format: Format,
-    repository: Option<&'a Path>,
-    written: Mutex<Written>,
-}
-
-impl<'a> Files<'a> {
-    pub(crate) fn new(args: &'a FilesArgs) -> Self {
-        let repository = args.repository.as_deref();
-        Self { format: args.format, repository, written: Mutex::default() }
-    }
+    pub(crate) args: &'a FilesArgs,
+    pub(crate) written: Mutex<Written>,
 }
 
 impl View for Files<'_> {
     fn files(&self, files: &[StartFile]) -> Result<Vec<u8>> {
-        let end = match self.format {
+        let end = match self.args.format {
             Format::Lines => b'\n',
             Format::Null => 0,
             Format::CvmfsBundle => {
-                let mut json = as_json(&Bundle::of(files, self.repository)?);
+                let mut json = as_json(&Bundle::of(files, self.args.repository.as_deref())?);
                 json.push(b'\n');
                 return Ok(json);
             }

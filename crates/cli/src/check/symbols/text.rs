@@ -26,27 +26,23 @@ impl View for Symbols {
     }
 
     fn program(&self, look: Look, program: &mut Program, _: Option<&Closure>) -> Vec<u8> {
-        screen(look, program)
-    }
-}
-
-/// Returns the whole report of one program; its bindings, if requested, come last.
-fn screen(look: Look, program: &Program) -> Vec<u8> {
-    let mut text = heading(look, program);
-    match (&program.symbols, &program.kind) {
-        (Some(report), _) => {
-            relocations(&mut text, look, &report.relocations);
-            missing(&mut text, look, report);
-            interposed(&mut text, look, &report.interposed);
-            definers(&mut text, look, report);
-            for binding in report.bindings.iter().flatten() {
-                line(&mut text, look, binding);
+        // The bindings, if requested, come last.
+        let mut text = heading(look, program);
+        match (&program.symbols, &program.kind) {
+            (Some(report), _) => {
+                relocations(&mut text, look, &report.relocations);
+                missing(&mut text, look, report);
+                interposed(&mut text, look, &report.interposed);
+                definers(&mut text, look, report);
+                for binding in report.bindings.iter().flatten() {
+                    line(&mut text, look, binding);
+                }
             }
+            (None, Kind::Static) => text.push_str("  no loader is involved: nothing is bound\n"),
+            (None, _) => text.push_str("  its symbols are not looked up\n"),
         }
-        (None, Kind::Static) => text.push_str("  no loader is involved: nothing is bound\n"),
-        (None, _) => text.push_str("  its symbols are not looked up\n"),
+        text.into_bytes()
     }
-    text.into_bytes()
 }
 
 fn name(text: &str) -> String {
@@ -99,25 +95,22 @@ fn missing(text: &mut String, look: Look, report: &SymbolReport) {
         let _ = writeln!(text, "  {}", look.good("no undefined symbol, no missing version"));
         return;
     }
-    if !report.undefined.is_empty() {
-        let title = counted(report.undefined.len() as u64, "undefined symbol", "undefined symbols");
-        let _ = writeln!(text, "\n  {}", look.bad(&title));
-        for undefined in &report.undefined {
-            let symbol = versioned(&undefined.symbol, undefined.version.as_ref());
-            let lazy = if undefined.lazy { " (at the first call)" } else { "" };
-            let _ = writeln!(text, "  {symbol}, needed by {}{lazy}", name(&undefined.object));
-        }
+    let title = |count: usize, one, several| match count {
+        0 => String::new(),
+        _ => format!("\n  {}\n", look.bad(&counted(count as u64, one, several))),
+    };
+    text.push_str(&title(report.undefined.len(), "undefined symbol", "undefined symbols"));
+    for undefined in &report.undefined {
+        let symbol = versioned(&undefined.symbol, undefined.version.as_ref());
+        let lazy = if undefined.lazy { " (at the first call)" } else { "" };
+        let _ = writeln!(text, "  {symbol}, needed by {}{lazy}", name(&undefined.object));
     }
-    if !report.missing_versions.is_empty() {
-        let count = report.missing_versions.len() as u64;
-        let title = counted(count, "missing version", "missing versions");
-        let _ = writeln!(text, "\n  {}", look.bad(&title));
-        for missing in &report.missing_versions {
-            let (library, object) = (name(&missing.library), name(&missing.object));
-            let weak = if missing.weak { " (weak)" } else { "" };
-            let version = name(&missing.version);
-            let _ = writeln!(text, "  {version} of {library}, needed by {object}{weak}");
-        }
+    text.push_str(&title(report.missing_versions.len(), "missing version", "missing versions"));
+    for missing in &report.missing_versions {
+        let (library, object) = (name(&missing.library), name(&missing.object));
+        let weak = if missing.weak { " (weak)" } else { "" };
+        let version = name(&missing.version);
+        let _ = writeln!(text, "  {version} of {library}, needed by {object}{weak}");
     }
 }
 
