@@ -65,8 +65,17 @@ impl Subject {
             fs.open(path).map_err(|errno| ClosureError::Open { path: path.to_owned(), errno })?;
         let object = file.object.clone();
         let view = object.map_err(|source| ClosureError::Elf { path: path.to_owned(), source })?;
-        let kind = kind_of(fs, &view).ok_or_else(|| unusable(path, &view))?;
-        Ok(Self { path: path.to_owned(), file, view, kind })
+        let kind = kind_of(fs, &view);
+        let path = path.to_owned();
+        match (kind, view.interpreter_fault) {
+            (Some(kind), _) => Ok(Self { path, file, view, kind }),
+            // The `PT_INTERP` of a file of separate debug information has no bytes. Such a file has no
+            // dynamic entries either.
+            (None, Some(reason)) if view.dynamic.is_some() => {
+                Err(ClosureError::Elf { path, source: ElfError::Malformed(reason) })
+            }
+            (None, _) => Err(ClosureError::NotLoadable { path }),
+        }
     }
 
     /// Returns the interpreter. A static program has none.
@@ -103,19 +112,6 @@ fn kind_of(fs: &dyn FileSystem, view: &ObjectView) -> Option<SubjectKind> {
         (None, ET_DYN) if view.dynamic.is_none() => None,
         (None, ET_DYN) => library(),
         _ => None,
-    }
-}
-
-/// Returns the error for an object that cannot be started: its bad `PT_INTERP`, or its kind.
-fn unusable(path: &BStr, view: &ObjectView) -> ClosureError {
-    let path = path.to_owned();
-    match view.interpreter_fault {
-        // The `PT_INTERP` of a file of separate debug information has no bytes. Such a file has no
-        // dynamic entries either.
-        Some(reason) if view.dynamic.is_some() => {
-            ClosureError::Elf { path, source: ElfError::Malformed(reason) }
-        }
-        _ => ClosureError::NotLoadable { path },
     }
 }
 

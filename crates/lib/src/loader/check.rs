@@ -68,8 +68,7 @@ pub fn check(named: &Path, store: Option<&Path>) -> Result<Report> {
 
 /// True if the soname is that of a glibc loader.
 fn has_name_of_loader(view: &elf::ObjectView) -> bool {
-    let soname = view.dynamic.as_ref().and_then(|dynamic| dynamic.soname.as_ref());
-    soname.is_some_and(|name| name.starts_with(b"ld"))
+    view.soname().is_some_and(|name| name.starts_with(b"ld"))
 }
 
 /// True for musl's loader, which is its C library by another name.
