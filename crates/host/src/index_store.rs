@@ -95,14 +95,6 @@ pub struct MachineIndex {
     pub read: usize,
 }
 
-impl MachineIndex {
-    /// Returns the number of deferred lookups.
-    #[must_use]
-    pub fn deferred(&self) -> usize {
-        self.deferred_by.iter().map(|&(_, count)| count).sum()
-    }
-}
-
 /// The result of an indexing run.
 #[derive(Debug, Default)]
 pub struct Indexed {

@@ -5,6 +5,7 @@
 //! detected wherever the search could see it. Unchanged folders are not listed, and unchanged files
 //! are not opened.
 
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -193,33 +194,20 @@ impl<'a> Before<'a> {
 
     /// Sorts the objects: those to keep, those to read, and non-canonical paths that are also read.
     fn sort(&self, found: Vec<BString>) -> (Vec<&'a Object>, Vec<BString>, Vec<BString>) {
-        let objects: Vec<(&Object, bool)> = self
-            .old
-            .objects
-            .par_iter()
-            .filter(|object| !object.path.is_empty())
-            .map(|object| (object, self.still_answers(object)))
-            .collect();
-        let keep: Vec<&Object> =
-            objects.iter().filter(|(_, same)| *same).map(|&(o, _)| o).collect();
+        let named = self.old.objects.par_iter().filter(|object| !object.path.is_empty());
+        let (keep, changed): (Vec<&Object>, Vec<&Object>) =
+            named.partition(|object| self.still_answers(object));
         let kept: FxHashSet<&BString> = keep.iter().map(|object| &object.path).collect();
-        let changed = objects.iter().filter(|(object, same)| !same && object.canonical);
-        let changed = changed.map(|(object, _)| object.path.clone());
-        let mut read: Vec<BString> =
-            changed.chain(found).filter(|path| !kept.contains(path)).collect();
-        read.sort_unstable();
-        read.dedup();
-        let lost: FxHashSet<&BString> = objects
-            .iter()
-            .filter(|(object, same)| !same && !object.canonical)
-            .map(|(object, _)| &object.path)
-            .collect();
+        let (own, lost): (Vec<&Object>, Vec<&Object>) =
+            changed.into_iter().partition(|object| object.canonical);
+        let own = own.into_iter().map(|object| object.path.clone());
+        let read: BTreeSet<BString> =
+            own.chain(found).filter(|path| !kept.contains(path)).collect();
+        let lost: FxHashSet<&BString> = lost.into_iter().map(|object| &object.path).collect();
         let answers = keep.iter().flat_map(|object| &object.edges).map(|edge| &edge.path);
-        let mut further: Vec<BString> =
+        let further: BTreeSet<BString> =
             answers.filter(|path| lost.contains(path)).cloned().collect();
-        further.sort_unstable();
-        further.dedup();
-        (keep, read, further)
+        (keep, read.into_iter().collect(), further.into_iter().collect())
     }
 
     /// Returns true if resolving an object again would give the same answers.
@@ -297,10 +285,9 @@ impl Work<'_> {
         let kept: FxHashSet<&BString> = kept.filter(|path| !reached.contains(*path)).collect();
         let (same, others): (Vec<&Program>, Vec<&Program>) =
             before.old.programs.iter().partition(|program| kept.contains(&program.path));
-        let mut again: Vec<BString> = others.iter().map(|program| program.path.clone()).collect();
-        again.extend(self.group.programs.iter().cloned());
-        again.sort_unstable();
-        again.dedup();
+        let others = others.into_iter().map(|program| &program.path);
+        let again: BTreeSet<&BString> = others.chain(&self.group.programs).collect();
+        let again: Vec<BString> = again.into_iter().cloned().collect();
         let mut programs = self.programs(&again);
         let paths = same.iter().map(|program| program.path.clone()).collect();
         programs.extend(same.into_iter().cloned());
