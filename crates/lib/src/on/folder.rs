@@ -201,15 +201,15 @@ impl Folder {
             program.fresh = Some(false);
             let real = path_bytes(program.real.as_deref().unwrap_or(&program.path));
             let known = whole.programs.iter().find(|known| known.path == real);
-            let (bytes, no_start) = known.map_or((0, false), |it| (it.static_tls, it.no_start));
-            let Some(identity) = Identity::at(&program.path).filter(|_| !no_start) else {
+            let needs = known.map_or_else(Default::default, |known| known.needs);
+            let Some(identity) = Identity::at(&program.path).filter(|_| !needs.no_start) else {
                 continue;
             };
             program.fresh = Some(true);
             if let Some(folder) = &counts {
                 counts::begin(&self.writer, folder, &program.name);
             }
-            let need = tls::PROGRAM.max(bytes.into());
+            let need = tls::PROGRAM.max(needs.static_tls.into());
             let of_program = whole.bound.programs.iter().filter(|bound| bound.path == real);
             program.bindings = of_program.map(|bound| bound.bindings).max().unwrap_or(0);
             starts.push(Start {
