@@ -1,13 +1,14 @@
 //! Finds out whether a page of a file is in memory.
 
 use std::fs::File;
-use std::io::{IoSliceMut, Result};
+use std::io::IoSliceMut;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use rustix::fs::{Advice, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::process::geteuid;
 
 use super::{PAGE, open};
@@ -31,7 +32,7 @@ pub enum Residency {
 /// next step of the kernel: about one time in twenty.
 #[must_use]
 pub fn of(file: &File, page: u64) -> Residency {
-    by_mincore(file, page).ok().flatten().unwrap_or_else(|| by_reading(file, page))
+    by_mincore(file, page).unwrap_or_else(|| by_reading(file, page))
 }
 
 /// Returns whether a page of the regular file at a path is in memory; unknown if that cannot be opened.
@@ -54,32 +55,21 @@ fn by_reading(file: &File, page: u64) -> Residency {
 
 /// Returns `None` for a file of another user.
 #[allow(unsafe_code, reason = "no crate that is used here has mincore")]
-fn by_mincore(file: &File, page: u64) -> Result<Option<Residency>> {
-    let (facts, user) = (file.metadata()?, geteuid());
-    if !(user.is_root() || facts.uid() == user.as_raw()) || facts.len() <= page * PAGE {
-        return Ok(None);
-    }
+fn by_mincore(file: &File, page: u64) -> Option<Residency> {
+    let (facts, user) = (file.metadata().ok()?, geteuid());
+    let is_own = user.is_root() || facts.uid() == user.as_raw();
+    (is_own && facts.len() > page * PAGE).then_some(())?;
     let size = rustix::param::page_size();
     let offset = page * PAGE / size as u64 * size as u64;
     let mut state = 0u8;
-    use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+    let (at, readable, shared) = (std::ptr::null_mut(), ProtFlags::READ, MapFlags::SHARED);
     // SAFETY: a new mapping, which nothing reads; the kernel writes one byte for one page.
-    unsafe {
-        let map = mmap(
-            std::ptr::null_mut(),
-            size,
-            ProtFlags::READ,
-            MapFlags::SHARED,
-            file.as_fd(),
-            offset,
-        )?;
-        let failed = libc::mincore(map, size, &raw mut state) != 0;
-        munmap(map, size)?;
-        if failed {
-            return Ok(None);
-        }
-    }
-    Ok(Some(if state & 1 == 1 { Residency::InMemory } else { Residency::OnDisk }))
+    let is_known = unsafe {
+        let map = mmap(at, size, readable, shared, file.as_fd(), offset).ok()?;
+        let result = libc::mincore(map, size, &raw mut state);
+        munmap(map, size).is_ok() && result == 0
+    };
+    is_known.then_some(if state & 1 == 1 { Residency::InMemory } else { Residency::OnDisk })
 }
 
 #[cfg(test)]
@@ -98,7 +88,7 @@ mod tests {
             file.sync_all().expect("written");
             fadvise(&file, 0, None, Advice::DontNeed).expect("dropped");
             std::thread::sleep(std::time::Duration::from_millis(10));
-            by_mincore(&file, 3).expect("looked at") == Some(Residency::OnDisk)
+            by_mincore(&file, 3) == Some(Residency::OnDisk)
         });
         if !is_out {
             return becalm_testing::skip("the scratch directory is in memory");

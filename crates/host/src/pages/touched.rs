@@ -15,29 +15,24 @@ use super::{MOST_PAGES, PAGE, fault_around};
 /// Bits of an entry of pagemap (Linux Documentation/admin-guide/mm/pagemap.rst): in memory, swapped.
 const PRESENT: u64 = 0b11 << 62;
 
-/// Maximum number of pages of all files that are collected: 1 GiB.
+/// After so many pages of all files, a process is not looked at any more: 1 GiB.
 pub const MOST_TOUCHED: u64 = 1 << 18;
 
 /// The pages of files that processes have touched so far.
 #[derive(Debug, Default)]
 pub struct Touched {
-    numbers: FxHashMap<PathBuf, usize>,
-    /// The files and their pages, in the order in which the files were first seen.
-    files: Vec<(PathBuf, FxHashSet<u64>)>,
+    /// The files with their places in the order in which they were first seen, and their pages.
+    files: FxHashMap<PathBuf, (usize, FxHashSet<u64>)>,
     /// The number of pages of all files.
-    count: u64,
+    pub count: u64,
 }
 
 impl Touched {
-    /// Returns the number of pages.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
     /// Returns the files and their pages in any order, in the order in which the files were first seen.
     pub fn files(&self) -> impl Iterator<Item = (&Path, impl Iterator<Item = u64>)> {
-        self.files.iter().map(|(path, pages)| (&**path, pages.iter().copied()))
+        let mut files: Vec<_> = self.files.iter().collect();
+        files.sort_by_key(|(_, (place, _))| *place);
+        files.into_iter().map(|(path, (_, pages))| (&**path, pages.iter().copied()))
     }
 
     /// Adds the pages that a process has now in mappings of files, and those that it has read through
@@ -55,7 +50,9 @@ impl Touched {
             if let Some(faults) = faults {
                 fault_around::turn_off(faults, mapping.from, mapping.to);
             }
-            self.add_mapping(&pagemap, mapping)?;
+            if self.count < MOST_TOUCHED {
+                self.add_mapping(&pagemap, mapping)?;
+            }
         }
         self.add_descriptors(pid);
         Ok(())
@@ -87,7 +84,7 @@ impl Touched {
             let about = format!("/proc/{pid}/fdinfo/{}", entry.file_name().to_string_lossy());
             let offset = fs::read(about).ok().and_then(|about| offset(&about)).unwrap_or(0);
             let end = offset.min(facts.len()).div_ceil(PAGE).min(MOST_PAGES);
-            if path.is_absolute() && end > 0 {
+            if path.is_absolute() && end > 0 && self.count < MOST_TOUCHED {
                 self.add_pages(&path, 0..end);
             }
         }
@@ -101,24 +98,15 @@ impl Touched {
     /// Returns true if there are pages of a file.
     #[must_use]
     pub fn has(&self, path: &Path) -> bool {
-        self.numbers.get(path).is_some_and(|&number| !self.files[number].1.is_empty())
+        self.files.get(path).is_some_and(|(_, pages)| !pages.is_empty())
     }
 
     /// Adds pages of a file; without pages, only its place in the order.
     pub fn add_pages(&mut self, path: &Path, pages: impl IntoIterator<Item = u64>) {
-        let number = match self.numbers.get(path) {
-            Some(&number) => number,
-            None => {
-                self.files.push((path.to_owned(), FxHashSet::default()));
-                self.numbers.insert(path.to_owned(), self.files.len() - 1);
-                self.files.len() - 1
-            }
-        };
-        let known = &mut self.files[number].1;
+        let place = self.files.len();
+        let file = self.files.entry(path.to_owned());
+        let (_, known) = file.or_insert_with(|| (place, FxHashSet::default()));
         for page in pages.into_iter().filter(|page| *page < MOST_PAGES) {
-            if self.count == MOST_TOUCHED {
-                break;
-            }
             self.count += u64::from(known.insert(page));
         }
     }
@@ -145,9 +133,9 @@ mod tests {
         let (_, pages) =
             touched.files().find(|(path, _)| *path == own).expect("this program is mapped");
         assert!(pages.count() > 10);
-        let before = touched.count();
+        let before = touched.count;
         touched.add(std::process::id(), None).expect("this process");
-        assert!(touched.count() - before < before, "pages are counted once");
+        assert!(touched.count - before < before, "pages are counted once");
     }
 
     /// An offset beyond the end of a file, or the place in a directory, is no reason to end a record.
@@ -175,7 +163,7 @@ mod tests {
     fn a_page_is_added_once_and_a_far_one_is_not() {
         let mut touched = Touched::default();
         touched.add_pages(Path::new("/x"), [70, 3, 70, MOST_PAGES]);
-        assert_eq!(touched.count(), 2);
+        assert_eq!(touched.count, 2);
         let (path, pages) = touched.files().next().expect("added");
         assert_eq!((path, BTreeSet::from_iter(pages)), (Path::new("/x"), BTreeSet::from([3, 70])));
     }

@@ -67,7 +67,7 @@ pub fn learn(place: &Place, command: &Path, pid: u32, listener: &Listener, besid
     if before.as_ref().is_none_or(|record| record.header.is_wanting()) {
         let opens = seen(before.as_ref(), beside);
         let (touched, is_exact) = watched(pid, listener, opens.as_ref());
-        if touched.count() > 0 {
+        if touched.count > 0 {
             let mut record = Record::to_learn(place, command);
             record.add(&touched, is_exact);
             // If it cannot be written, the next start is learned.
@@ -129,7 +129,7 @@ fn watched(pid: u32, listener: &Listener, opens: Option<&Seen>) -> (Touched, boo
             start.touched.add_all(&last);
         }
         // Of a program that ended before it was looked at nothing is known: others opened the files.
-        if start.touched.count() > 0 {
+        if start.touched.count > 0 {
             start.add_opened();
         }
         (start.touched, locked(&exact).contains_key(&pid))
@@ -185,8 +185,8 @@ impl Watched<'_> {
     fn watch(&mut self) {
         let began = Instant::now();
         let (mut pause, mut news) = (PAUSES.0, began);
-        while began.elapsed() < LONGEST && self.touched.count() < MOST_TOUCHED {
-            let (before, looked) = (self.touched.count(), Instant::now());
+        while began.elapsed() < LONGEST && self.touched.count < MOST_TOUCHED {
+            let (before, looked) = (self.touched.count, Instant::now());
             match executable(&self.pid.to_string()) {
                 None => return,
                 // It has not become the program yet.
@@ -195,7 +195,7 @@ impl Watched<'_> {
                 Some(_) => {}
             }
             // What was opened is no news: other processes may never end to open files.
-            if self.touched.count() > before {
+            if self.touched.count > before {
                 (pause, news) = (PAUSES.0, Instant::now());
             } else if news.elapsed() > IDLE {
                 return;
