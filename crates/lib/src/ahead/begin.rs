@@ -76,14 +76,11 @@ pub fn attend(pid: u32, command: &Path) {
     let _ = env::set_current_dir("/");
     let Ok(file) = place.open() else { return };
     let beside = if file.is_some() { Beside::Reader } else { Beside::Nobody };
-    let header = file.and_then(|mut file| {
-        let header = Header::read(&mut file)?;
-        if let Some(record) = Record::read(file) {
-            let _ = request(&record.wanted(), &limits());
-        }
-        Some(header)
-    });
-    if header.is_none_or(|header| header.is_wanting()) {
+    let record = file.and_then(Record::read);
+    if let Some(record) = &record {
+        let _ = request(&record.wanted(), &limits());
+    }
+    if record.is_none_or(|record| record.header.is_wanting()) {
         // The module of this start has begun without it, so the record has neighbours of touched pages.
         if let Ok((listener, _)) = Listener::new() {
             learn::learn(&place, &command, pid, &listener, beside);

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::iter;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use becalm_core::elf::Image;
 use becalm_host::pages::ahead::{Limits, Wanted, request};
 use becalm_host::pages::{FileState, MOST_PAGES, PAGE, open};
@@ -66,27 +66,23 @@ pub fn warm(commands: &[OsString]) -> anyhow::Result<Report> {
 }
 
 fn of_command(name: &OsString) -> Warmed {
-    let failed = |path: &Path, problem: String| Warmed {
-        path: path_bytes(path),
-        problem: Some(problem),
+    let mut path = PathBuf::from(name);
+    let mut read = || {
+        let found = program::find(name).map_err(|_| anyhow!("command not found"))?;
+        path = std::path::absolute(&found.path).unwrap_or_else(|_| found.path.clone());
+        let (wanted, predicted) = match record_of(&path)? {
+            Some(record) => (record.wanted(), false),
+            None => (predicted(found)?, true),
+        };
+        let done = request(&wanted, &Limits { wait: true, ..limits() });
+        let (files, bytes, skipped) = (done.files, done.bytes, done.skipped);
+        anyhow::Ok(Warmed { files, bytes, skipped, predicted, ..Warmed::default() })
+    };
+    let warmed = read().unwrap_or_else(|error| Warmed {
+        problem: Some(words_of_chain(error.as_ref())),
         ..Warmed::default()
-    };
-    let found = match program::find(name) {
-        Ok(found) => found,
-        Err(_) => return failed(Path::new(name), "command not found".to_owned()),
-    };
-    let path = std::path::absolute(&found.path).unwrap_or_else(|_| found.path.clone());
-    let wanted = || match record_of(&path)? {
-        Some(record) => anyhow::Ok((record.wanted(), false)),
-        None => Ok((predicted(found)?, true)),
-    };
-    let (wanted, predicted) = match wanted() {
-        Ok(wanted) => wanted,
-        Err(error) => return failed(&path, words_of_chain(error.as_ref())),
-    };
-    let done = request(&wanted, &Limits { wait: true, ..limits() });
-    let (files, bytes, skipped) = (done.files, done.bytes, done.skipped);
-    Warmed { path: path_bytes(&path), files, bytes, skipped, predicted, problem: None }
+    });
+    Warmed { path: path_bytes(&path), ..warmed }
 }
 
 /// Returns the record of a command, as `becalm run` names it, or as the audit module does: without links.
