@@ -54,7 +54,6 @@ pub struct Symbol {
 
 impl Symbol {
     /// `ELF_ST_VISIBILITY (st_other)`.
-    #[must_use]
     pub(crate) fn visibility(&self) -> u8 {
         self.other & 3
     }
@@ -67,7 +66,6 @@ impl Symbol {
     }
 
     /// Returns true if a lookup from another object may find it: it is neither local nor hidden.
-    #[must_use]
     pub(crate) fn is_exported(&self) -> bool {
         let binding = elf::SymbolBind(self.binding);
         let is_global = matches!(binding, elf::STB_GLOBAL | elf::STB_WEAK | elf::STB_GNU_UNIQUE);
@@ -75,7 +73,6 @@ impl Symbol {
     }
 
     /// True if `st_shndx` is `SHN_UNDEF`.
-    #[must_use]
     pub(crate) fn is_undefined(&self) -> bool {
         self.section == elf::SHN_UNDEF.0
     }
@@ -87,7 +84,6 @@ impl Symbol {
     }
 
     /// Returns the type, as far as a loader distinguishes types.
-    #[must_use]
     pub(crate) fn symbol_type(&self) -> SymbolType {
         match elf::SymbolType(self.raw_type) {
             elf::STT_NOTYPE => SymbolType::NoType,
@@ -215,24 +211,12 @@ impl ObjectSymbols {
         let entry = self.symbols.get(start..start.checked_add(size)?)?;
         let endian = self.ident.endian;
         // `Elf32_Sym` has `st_value` and `st_size` before `st_info`, `Elf64_Sym` at its end.
-        let (info, other, section, value, size) = match self.ident.class {
-            Class::Elf32 => (
-                entry[12],
-                entry[13],
-                endian.u16(entry, 14)?,
-                endian.u32(entry, 4)?.into(),
-                endian.u32(entry, 8)?.into(),
-            ),
-            Class::Elf64 => (
-                entry[4],
-                entry[5],
-                endian.u16(entry, 6)?,
-                endian.u64(entry, 8)?,
-                endian.u64(entry, 16)?,
-            ),
-        };
-        let name = endian.u32(entry, 0)?;
+        let (info_at, value_at) = if self.ident.class == Class::Elf32 { (12, 4) } else { (4, 8) };
+        let (info, other) = (entry[info_at], entry[info_at + 1]);
         let (binding, raw_type) = (info >> 4, info & 0xf);
+        let (name, section) = (endian.u32(entry, 0)?, endian.u16(entry, info_at + 2)?);
+        let value = self.ident.address(entry, value_at)?;
+        let size = self.ident.address(entry, value_at + self.ident.address_size())?;
         Some(Symbol { name, binding, raw_type, other, section, value, size })
     }
 
