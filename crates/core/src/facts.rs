@@ -126,9 +126,9 @@ pub struct Environment {
 }
 
 /// The answers of `la_objsearch` with `LA_SER_ORIG`: paths that the loader opens instead of
-/// searching for the needed string.
+/// searching for the needed string, by the path of the object that needs them and the needed string.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct AuditAnswers(BTreeMap<BString, BTreeMap<BString, BString>>);
+pub struct AuditAnswers(pub BTreeMap<BString, BTreeMap<BString, BString>>);
 
 impl AuditAnswers {
     /// Adds the answer to a needed string of the object with the path `needed_by`.
@@ -140,11 +140,6 @@ impl AuditAnswers {
     #[must_use]
     pub fn get(&self, needed_by: &BStr, needed: &BStr) -> Option<&BStr> {
         self.0.get(needed_by)?.get(needed).map(|path| path.as_ref())
-    }
-
-    /// Returns the answers by the path of the object that needs them, each with its needed string.
-    pub fn into_objects(self) -> impl Iterator<Item = (BString, BTreeMap<BString, BString>)> {
-        self.0.into_iter()
     }
 }
 

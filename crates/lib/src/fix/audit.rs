@@ -156,7 +156,7 @@ fn answers(
         edits: Vec::new(),
         answers: answers.into_iter().map(answer).collect(),
     };
-    given.into_objects().map(file).collect()
+    given.0.into_iter().map(file).collect()
 }
 
 /// Returns the program's path as an index has it: absolute and without links.
