@@ -189,7 +189,6 @@ impl LoggedProbe {
     }
 
     /// Returns true for a probe of a hwcaps subdirectory of its search dir, or of a file in one.
-    #[must_use]
     pub(crate) fn is_in_subdirectory(&self) -> bool {
         // The `stat` of the search dir itself may lack the slash that `dir_len` counts.
         let below = self.path.get(self.dir_len..).unwrap_or_default();

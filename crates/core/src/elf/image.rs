@@ -119,7 +119,6 @@ impl<'data, R: ReadRef<'data>> Image<'data, R> {
     }
 
     /// Returns the number of bytes in the file from `address` to the end of its segment.
-    #[must_use]
     pub(crate) fn bytes_after(&self, address: u64) -> u64 {
         self.locate(address).map_or(0, |place| place.in_file)
     }

@@ -91,7 +91,6 @@ impl Stores {
 
     /// Returns the package of a directory, links resolved. An absent directory is in a package if
     /// the existing part of its path is.
-    #[must_use]
     pub(crate) fn package_of_dir(&self, fs: &dyn FileSystem, dir: &BStr) -> Option<BString> {
         let mut existing = dir;
         loop {

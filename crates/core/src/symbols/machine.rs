@@ -57,13 +57,11 @@ impl KnownMachine {
     }
 
     /// Returns true if the loader of the machine reads `DT_REL` (`ELF_MACHINE_NO_REL`).
-    #[must_use]
     pub(crate) fn reads_rel(self) -> bool {
         matches!(self, Self::I386 | Self::Arm)
     }
 
     /// Returns the bytes of an entry of `DT_HASH`. glibc's `Elf_Symndx` has 8 on s390x.
-    #[must_use]
     pub(crate) fn hash_entry(self) -> u64 {
         if self == Self::S390x { 8 } else { 4 }
     }
@@ -101,7 +99,6 @@ impl KnownMachine {
 
     /// Returns true if the relocation makes the definer's TLS static: always, or if it fits (glibc
     /// `CHECK_STATIC_TLS` and `TRY_STATIC_TLS`).
-    #[must_use]
     pub(super) fn uses_static_tls(self, kind: Kind) -> bool {
         use Kind::{TlsDescriptor, TlsModule, TlsOffset, TlsOffsetNegated};
         match kind {
@@ -126,7 +123,6 @@ impl KnownMachine {
     }
 
     /// Returns true if an undefined weak reference omits the addend (riscv64).
-    #[must_use]
     pub(crate) fn drops_addend_of_undefined(self) -> bool {
         self == Self::Riscv64
     }

@@ -22,7 +22,6 @@ pub(crate) enum Verdict {
 
 /// Checks a file that opened as `open_verify` and `_dl_map_object_from_fd` do. `host` is the
 /// header of an object of the process.
-#[must_use]
 pub(crate) fn fitness(file: &OpenedFile, host: &Ident) -> Verdict {
     match (open_verify(file, host), &file.object) {
         (Verdict::Good, Ok(view)) => {

@@ -108,12 +108,8 @@ pub(super) fn expand(
 /// Returns the directory of a path without resolving links and without the slash, so that the
 /// root directory is empty. Returns `.` if the path has no slash.
 pub(super) fn directory(path: &BString) -> BString {
-    match path.rfind_byte(b'/') {
-        Some(slash) => path[..slash].into(),
-        // Only a program that the loader starts from its command line can have a path without a
-        // slash.
-        None => ".".into(),
-    }
+    // Only a program that the loader starts from its command line can have a path without a slash.
+    if path.contains(&b'/') { path::parent(path).to_owned() } else { ".".into() }
 }
 
 /// Returns the file in which musl's loader finds its search path, present or not: `/opt/etc/ld-musl-x86_64.path` for
