@@ -40,10 +40,10 @@ pub(super) struct Site<'a> {
 /// Hard-linked files are scratch copies, so their links may be broken. Set-id files are edited too.
 const WRITING: WriteOptions = WriteOptions {
     in_place: false,
-    hard_links: HardLinks::Break,
-    set_id: true,
+    hardlinks: HardLinks::Break,
+    setuid: true,
     keep_times: false,
-    unsynced: false,
+    no_sync: false,
 };
 
 /// Wait before an index is made, longer than the resolution of a file system's clock. An index has

@@ -1,8 +1,6 @@
 //! The flags that describe the machine on which programs start; the same for every command that
 //! predicts.
 
-pub(crate) mod writing;
-
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use becalm_core::edit::Edit;
+use becalm_host::write::WriteOptions;
 use becalm_lib::elf_edits::Changes;
 use bstr::{BString, ByteSlice};
 use clap::{Args, ValueHint};
 
-use crate::common_args::writing::WritingArgs;
 use crate::elf::os_abi;
 
 /// The flags of `becalm elf`.
@@ -147,7 +147,7 @@ pub(crate) struct ElfArgs {
 
     /// How files are written.
     #[command(flatten)]
-    pub writing: WritingArgs,
+    pub writing: WriteOptions,
 }
 
 impl ElfArgs {

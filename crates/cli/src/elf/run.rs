@@ -42,7 +42,7 @@ pub(crate) fn run(args: &ElfArgs) -> Result<ExitStatus> {
     out.flush()?;
     let edit = |files: &[PathBuf]| {
         let writing = Bars::default();
-        let changed = elf_edits::apply(&changes, files, &fs, args.writing.options(), &writing);
+        let changed = elf_edits::apply(&changes, files, &fs, args.writing, &writing);
         status(&changed, &args.files, writing.is_interrupted())
     };
     match &args.output {
@@ -79,7 +79,7 @@ fn edit_copy(
     }
     match device {
         Some(mut device) => device.write_all(&fs::read(&copy)?).with_context(context)?,
-        None => Writer::new(args.writing.options()).rename(&copy, &real)?,
+        None => Writer::new(args.writing).rename(&copy, &real)?,
     }
     Ok(status)
 }

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use becalm_core::fs::Mapping;
 use becalm_core::strategy::Strategy;
+use becalm_host::write::WriteOptions;
 use becalm_lib::fix::options::Options;
 use becalm_lib::fix::options::{Compat, Resolve};
 use clap::{Args, ValueHint};
 
-use crate::common_args::writing::WritingArgs;
 use crate::common_args::{AssumeArgs, strategy_of_fix};
 
 /// The flags of `becalm fix`.
@@ -77,7 +77,7 @@ pub(crate) struct FixArgs {
 
     /// How files are written.
     #[command(flatten)]
-    pub writing: WritingArgs,
+    pub writing: WriteOptions,
 
     /// Assumptions about the machine.
     #[command(flatten)]
@@ -107,7 +107,7 @@ impl FixArgs {
             compat: self.compat,
             prefix_map: self.prefix_map.clone(),
             dry_run: self.dry_run,
-            writing: self.writing.options(),
+            writing: self.writing,
             assume: self.assume.options(),
         }
     }

@@ -3,9 +3,8 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use becalm_host::write::WriteOptions;
 use clap::{Args, ValueHint};
-
-use crate::common_args::writing::WritingArgs;
 
 /// The flags of `becalm undo`.
 #[derive(Debug, Args)]
@@ -24,7 +23,7 @@ pub(crate) struct UndoArgs {
 
     /// How files are written.
     #[command(flatten)]
-    pub writing: WritingArgs,
+    pub writing: WriteOptions,
 
     /// Files to work on at once; without it, as many as there are CPUs
     #[arg(short, long, value_name = "N")]

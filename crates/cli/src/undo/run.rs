@@ -18,7 +18,7 @@ use crate::undo::text;
 /// and set the exit status.
 pub(crate) fn run(args: &UndoArgs, color: When) -> Result<ExitStatus> {
     jobs::limit(args.jobs)?;
-    let options = Options { dry_run: args.dry_run, writing: args.writing.options() };
+    let options = Options { dry_run: args.dry_run, writing: args.writing };
     let report = undo(&args.paths, &options, &Bars::default());
     terminal::note_all(&report.problems);
     terminal::write_report(args.json, &report, |out| {

@@ -190,7 +190,7 @@ impl Writer {
     }
 
     fn waits(&self) -> bool {
-        !self.options.unsynced
+        !self.options.no_sync
     }
 
     /// Returns true if the file must be written in place, or an error if the options forbid to
@@ -207,11 +207,11 @@ impl Writer {
         if let Some((_, flag)) = flags.iter().find(|(flag, _)| facts.attributes.contains(*flag)) {
             return Err(protected(path, flag));
         }
-        if facts.fingerprint.set_id() && !options.set_id {
+        if facts.fingerprint.set_id() && !options.setuid {
             return Err(WriteError::refused(path, "is set-uid or set-gid; needs --setuid"));
         }
         let links = facts.fingerprint.links;
-        let in_place = match options.hard_links {
+        let in_place = match options.hardlinks {
             _ if links <= 1 => options.in_place,
             HardLinks::Refuse => {
                 let why = "hard links; choose with --hardlinks to break or to keep them";

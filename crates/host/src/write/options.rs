@@ -1,22 +1,40 @@
-//! Options for writing files.
+//! Options for writing files, which are flags of `becalm fix`, `undo` and `elf`.
 
 /// Options for writing files. The defaults are the safest choices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct WriteOptions {
-    /// Overwrite the file and keep its inode, instead of replacing it. Other names of the file and
-    /// processes that have it open see the change. A process that executes the file may crash. A
-    /// crash during the write leaves a partly written file, with the old bytes in its trailer.
+    /// Write into the file itself instead of putting a new one in its place
+    ///
+    /// Keeps the inode, for files that have several names or are open. `becalm fix` appends the old
+    /// bytes to the file and syncs them before it changes the first byte, and `becalm undo` removes
+    /// them last, so that `becalm undo` can restore the file after a crash of either.
+    // A process that executes the file may crash.
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Writing"))]
     pub in_place: bool,
-    /// Treatment of a file with several names.
-    pub hard_links: HardLinks,
-    /// Also write set-uid and set-gid files.
-    pub set_id: bool,
-    /// Preserve the times of the last read and the last change.
+
+    /// Action for files with several names
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "WHAT", default_value = "refuse", help_heading = "Writing")
+    )]
+    pub hardlinks: HardLinks,
+
+    /// Change set-id files as well
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Writing"))]
+    pub setuid: bool,
+
+    /// Keep the times of the last access and change
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Writing"))]
     pub keep_times: bool,
-    /// Sync nothing: a power failure may leave any state, including empty files. This is for scratch
-    /// stores and containers that are discarded after a failure. Killing the process is still
-    /// harmless. Otherwise each step is synced before the next step depends on it.
-    pub unsynced: bool,
+
+    /// Do not sync files to disk
+    ///
+    /// For scratch stores and images: after a power failure files may be damaged.
+    // Otherwise each step is synced before the next step depends on it. Killing the process is
+    // harmless with this too.
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Writing"))]
+    pub no_sync: bool,
 }
 
 /// Treatment of a file with several names.

@@ -122,7 +122,7 @@ pub(crate) fn keep_newest(
 /// Returns the writer of the folders of indexes, records and copies. A power failure costs an index or a
 /// record, no more.
 pub(crate) fn cache_writer() -> Writer {
-    let options = WriteOptions { unsynced: true, ..WriteOptions::default() };
+    let options = WriteOptions { no_sync: true, ..WriteOptions::default() };
     Writer::under(Rule::Chosen, options)
 }
 

@@ -310,7 +310,7 @@ pub(crate) fn edit(
     writing: WriteOptions,
 ) -> Result<Proposal, RewriteError> {
     // A file that keeps its inode must be recoverable at any point, so its old record stays in it.
-    let edited = match writing.in_place || writing.hard_links == HardLinks::Keep {
+    let edited = match writing.in_place || writing.hardlinks == HardLinks::Keep {
         true => becalm_rewrite::edit_in_place(reader, edits),
         false => becalm_rewrite::edit(reader, edits),
     }?;

@@ -24,7 +24,7 @@ struct Case {
 }
 
 fn cases() -> Vec<Case> {
-    let keep = WriteOptions { hard_links: HardLinks::Keep, ..anew() };
+    let keep = WriteOptions { hardlinks: HardLinks::Keep, ..anew() };
     let times = |options| WriteOptions { keep_times: true, ..options };
     let case = |name, options, files, undoes| Case { name, options, files, undoes, linked: false };
     vec![
@@ -136,7 +136,7 @@ impl Case {
 
     /// Runs again: restores partly written files, writes the others, and leaves nothing over.
     fn run_again(&self, dir: &Path, point: &str) {
-        let writer = Writer::new(WriteOptions { hard_links: HardLinks::Keep, ..self.options });
+        let writer = Writer::new(WriteOptions { hardlinks: HardLinks::Keep, ..self.options });
         for number in 0..self.files {
             let path = self.file(dir, number);
             let now = fs::read(&path).unwrap();

@@ -62,7 +62,7 @@ fn set_id_bits_are_kept_where_such_files_may_be_written() {
     let dir = tempfile::tempdir().unwrap();
     let path = file(dir.path());
     fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
-    write(&Writer::new(WriteOptions { set_id: true, ..anew() }), &path, edit).unwrap();
+    write(&Writer::new(WriteOptions { setuid: true, ..anew() }), &path, edit).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o4755);
 }
 
@@ -140,7 +140,7 @@ fn a_foreign_owner_is_kept_by_the_administrator() {
         if !set_id {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).unwrap();
         }
-        let writer = Writer::new(WriteOptions { set_id: true, ..options });
+        let writer = Writer::new(WriteOptions { setuid: true, ..options });
         write(&writer, &path, |old| Patch { writes: Vec::new(), length: old.len() as u64 + 1 })
             .unwrap();
         let now = fs::metadata(&path).unwrap();

@@ -1,4 +1,4 @@
-//! Simulates power failures from the order of the calls. Any part of the unsynced writes may reach
+//! Simulates power failures from the order of the calls. Any part of the no_sync writes may reach
 //! the disk.
 
 use std::collections::HashSet;
@@ -73,8 +73,8 @@ fn many_files_are_synced_together() {
     // One for the first ranges, one for the rest beyond the end, one for the ranges inside.
     assert_eq!(syncs(&logged(in_place(), 20, false).0), 3);
     assert_eq!(syncs(&logged(in_place(), 20, true).0), 2);
-    let unsynced = WriteOptions { unsynced: true, ..anew() };
-    assert_eq!(syncs(&logged(unsynced, 20, false).0), 0);
+    let no_sync = WriteOptions { no_sync: true, ..anew() };
+    assert_eq!(syncs(&logged(no_sync, 20, false).0), 0);
 }
 
 /// A pseudo-random sequence that is the same in every run.
@@ -101,7 +101,7 @@ fn apply(image: &mut Vec<u8>, made: &Made, from: usize, to: usize) {
     }
 }
 
-/// Applies any part of the unsynced calls: any sectors of each write, all or nothing of each change
+/// Applies any part of the no_sync calls: any sectors of each write, all or nothing of each change
 /// of the length.
 fn apply_some(image: &mut Vec<u8>, pending: &[&Made], chance: &mut Chance) {
     for made in pending {

@@ -29,7 +29,7 @@ fn a_file_of_two_names_is_refused_broken_or_kept() {
     let (dir, path) = place();
     let second = dir.path().join("second");
     fs::hard_link(&path, &second).unwrap();
-    let with = |hard_links| Writer::new(WriteOptions { hard_links, ..anew() });
+    let with = |hardlinks| Writer::new(WriteOptions { hardlinks, ..anew() });
     let refused = write(&with(HardLinks::Refuse), &path, edit);
     assert!(
         matches!(&refused, Err(WriteError::Refused { why, .. }) if why.contains("has 2 hard links")),
@@ -59,7 +59,7 @@ fn set_id_files_need_an_option_and_are_never_written_in_place() {
             matches!(&refused, Err(WriteError::Refused { why, .. }) if why.contains("is set-uid")),
             "{refused:?}"
         );
-        let allowed = WriteOptions { set_id: true, ..in_place() };
+        let allowed = WriteOptions { setuid: true, ..in_place() };
         let refused = write(&Writer::new(allowed), &path, edit);
         assert!(
             matches!(&refused, Err(WriteError::Refused { why, .. }) if why.contains("remove its set-id bit")),
