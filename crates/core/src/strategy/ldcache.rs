@@ -10,7 +10,6 @@
 use std::collections::BTreeMap;
 
 use bstr::{BStr, BString, ByteSlice};
-use rustc_hash::FxHashSet;
 
 use super::applied::{Applied, Verdict};
 use super::note::{opened, reason_to_skip};
@@ -94,7 +93,6 @@ struct Package<'a> {
     files: Vec<(FilePlan, i32)>,
     /// The run paths of the objects, each once for an ABI, with its first object.
     run_paths: Vec<(BString, i32, OwnPath<'a>)>,
-    known: FxHashSet<(i32, Vec<OwnDir>)>,
 }
 
 /// The answer to a name.
@@ -124,7 +122,6 @@ impl<'a> Package<'a> {
             answers: BTreeMap::new(),
             files: Vec::new(),
             run_paths: Vec::new(),
-            known: FxHashSet::default(),
         }
     }
 
@@ -152,7 +149,9 @@ impl<'a> Package<'a> {
             answers.push(PlannedAnswer { needed: needed.clone(), ..PlannedAnswer::default() });
             own::agree(&mut self.answers, (flags, needed), found, Entered::conflict);
         }
-        if self.known.insert((flags, own.dirs.clone())) {
+        let is_known =
+            |(_, other, path): &(_, i32, OwnPath<'_>)| *other == flags && path.dirs == own.dirs;
+        if !self.run_paths.iter().any(is_known) {
             self.run_paths.push((path.clone(), flags, own));
         }
         self.files.push((FilePlan { path, edits: Vec::new(), answers }, flags));

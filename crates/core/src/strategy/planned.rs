@@ -115,34 +115,31 @@ pub fn planned(
 
 /// Makes an edit of the note, the interpreter or the dynamic section in what was read of an object.
 pub fn apply(view: &mut ObjectView, edit: &Edit) {
-    if let Edit::ResolutionNote(note) = edit {
-        view.notes.resolution.clone_from(note);
-        return;
-    }
-    if let Edit::Interpreter(path) = edit {
-        view.interpreter = Some(path.clone());
-        return;
-    }
-    let Some(dynamic) = &mut view.dynamic else { return };
     let is_needed =
         |it: &Dependency, name: &BString| it.kind == DependencyKind::Needed && it.name == *name;
-    match edit {
-        Edit::RunPath { kind, value } => {
+    match (edit, &mut view.dynamic) {
+        (Edit::ResolutionNote(note), _) => view.notes.resolution.clone_from(note),
+        (Edit::Interpreter(path), _) => view.interpreter = Some(path.clone()),
+        (Edit::RunPath { kind, value }, Some(dynamic)) => {
             kind.set(value.clone(), &mut dynamic.rpath, &mut dynamic.runpath)
         }
-        Edit::ReplaceNeeded { from, to } => {
+        (Edit::ReplaceNeeded { from, to }, Some(dynamic)) => {
             for it in dynamic.dependencies.iter_mut().filter(|it| is_needed(it, from)) {
                 it.name.clone_from(to);
             }
         }
         // `becalm-rewrite` puts an added `DT_NEEDED` before the others.
-        Edit::AddNeeded(name) if !dynamic.dependencies.iter().any(|it| is_needed(it, name)) => {
-            let dependency = Dependency { kind: DependencyKind::Needed, name: name.clone() };
-            dynamic.dependencies.insert(0, dependency);
+        (Edit::AddNeeded(name), Some(dynamic)) => {
+            if !dynamic.dependencies.iter().any(|it| is_needed(it, name)) {
+                let dependency = Dependency { kind: DependencyKind::Needed, name: name.clone() };
+                dynamic.dependencies.insert(0, dependency);
+            }
         }
-        Edit::RemoveNeeded(name) => dynamic.dependencies.retain(|it| !is_needed(it, name)),
-        Edit::Audit(list) => dynamic.audit.clone_from(list),
-        Edit::Soname(name) => dynamic.soname = Some(name.clone()),
+        (Edit::RemoveNeeded(name), Some(dynamic)) => {
+            dynamic.dependencies.retain(|it| !is_needed(it, name))
+        }
+        (Edit::Audit(list), Some(dynamic)) => dynamic.audit.clone_from(list),
+        (Edit::Soname(name), Some(dynamic)) => dynamic.soname = Some(name.clone()),
         // No strategy makes the other edits.
         _ => {}
     }

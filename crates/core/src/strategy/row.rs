@@ -70,10 +70,4 @@ impl Unit {
     pub fn is_index(&self) -> bool {
         matches!(self, Self::Program | Self::Stores)
     }
-
-    /// Returns true if the libraries of a program can be planned with it (`--closure`).
-    #[must_use]
-    pub fn has_closures(&self) -> bool {
-        matches!(self, Self::ObjectOrClosure(..) | Self::Package(_))
-    }
 }

@@ -41,11 +41,6 @@ pub(super) fn mend(targets: &[Target], writing: WriteOptions, progress: &dyn Pro
 }
 
 impl Report {
-    /// Returns true if a part of the plan is not carried out.
-    pub(super) fn has_gaps(&self) -> bool {
-        self.files.iter().chain(&self.made).any(|file| file.outcome.is_missing())
-    }
-
     /// Writes the changes of the plan that is reported.
     pub(super) fn apply(&mut self, planner: &Planner<'_>, plan: &Plan, littered: &[PathBuf]) {
         let writing = planner.options.writing;

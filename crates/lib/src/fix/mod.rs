@@ -93,7 +93,7 @@ fn attempt(options: &Options, progress: &dyn Progress, is_last: bool) -> Result<
         if options.with.row().unit.is_index() && !report.interrupted {
             again::add_bindings(&mut report, options, &found.files, progress)?;
         }
-        if report.has_gaps() {
+        if report.files.iter().chain(&report.made).any(|file| file.outcome.is_missing()) {
             again::measure(&mut report, options, &planned.programs, progress)?;
         }
     }
@@ -145,7 +145,9 @@ impl Options {
             Unit::Stores => {
                 bail!("--with {} is for no file: becalm index makes an index", self.with)
             }
-            unit if self.closure && !unit.has_closures() => {
+            unit if self.closure
+                && !matches!(unit, Unit::ObjectOrClosure(..) | Unit::Package(_)) =>
+            {
                 bail!("--closure is for --with farm and --with ldcache")
             }
             // An index has the fingerprints of files, and those of a package under construction are not known yet.

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use becalm_core::facts::{Environment, Libc, Readers};
-use becalm_core::fs::{FileKind, FileSystem, MappedFs, Mapping};
+use becalm_core::fs::{FileKind, FileSystem, MappedFs};
 use becalm_core::strategy::row::Row;
 use becalm_core::strategy::settings::{Settings, kept_short};
 use becalm_host::HostError;
@@ -29,7 +29,6 @@ pub struct Planner<'a> {
     /// targets.
     pub is_forecast: bool,
     pub(super) settings: Settings,
-    mappings: Vec<Mapping>,
 }
 
 impl<'a> Planner<'a> {
@@ -44,9 +43,8 @@ impl<'a> Planner<'a> {
             _ => None,
         };
         let dlopen = options.dlopen.iter().map(|name| BString::from(name.as_str())).collect();
-        let mappings = options.prefix_map.clone();
         let session = assumed.fs.session();
-        let mapped = MappedFs::new(&session, mappings.clone());
+        let mapped = MappedFs::new(&session, options.prefix_map.clone());
         let folder = |path: &PathBuf| {
             let real = session.canonicalize(assumed.fs.inside(path).as_ref()).ok()?;
             (session.stat(real.as_ref()) == Ok(FileKind::Directory))
@@ -54,7 +52,7 @@ impl<'a> Planner<'a> {
         };
         let folders = options.paths.iter().filter_map(folder).collect();
         let settings = Settings { stores, folders, keep, dlopen, glibc_minor };
-        Self { options, progress, assumed, is_forecast: false, settings, mappings }
+        Self { options, progress, assumed, is_forecast: false, settings }
     }
 
     /// Returns the environment of programs as far as a plan depends on it: no variable of the
@@ -70,7 +68,7 @@ impl<'a> Planner<'a> {
 
     /// Returns the files under their final names.
     pub fn mapped<'f>(&self, fs: &'f dyn FileSystem) -> MappedFs<'f> {
-        MappedFs::new(fs, self.mappings.clone())
+        MappedFs::new(fs, self.options.prefix_map.clone())
     }
 
     /// The place of a file of a plan on this machine.
