@@ -35,7 +35,7 @@ impl Dir {
         path: &Path,
         clean: impl FnOnce(FileId) -> bool,
     ) -> Result<Self, WriteError> {
-        let failed = |errno: Errno| WriteError::open(path, errno);
+        let failed = |errno: Errno| WriteError::failed(path, "be opened", errno);
         let (fd, _) = sys.find(path, sys::DIRECTORY)?;
         let id = sys.stat(On { path, fd: &fd }).map_err(failed)?.fingerprint.id;
         let mut dir = Self { fd, path: path.to_owned(), id, removed: 0 };
@@ -62,17 +62,15 @@ impl Dir {
     /// removed, it stays for the next run.
     fn remove_leftovers(&self, sys: &Sys) -> usize {
         let names = sys.list(self.on()).unwrap_or_default();
-        let ours = names.iter().filter(|name| is_leftover(name));
-        ours.filter(|name| self.remove_leftover(sys, name)).count()
-    }
-
-    fn remove_leftover(&self, sys: &Sys, name: &OsStr) -> bool {
-        let at = self.on().at(name);
-        match sys.stat_at(&at).map(|facts| facts.file_type) {
-            Ok(FileType::RegularFile) => sys.remove(&at).is_ok(),
-            Ok(FileType::Directory) => self.remove_links_dir(sys, name).is_ok(),
-            _ => false,
-        }
+        let is_removed = |name: &&OsString| {
+            let at = self.on().at(name);
+            match sys.stat_at(&at).map(|facts| facts.file_type) {
+                Ok(FileType::RegularFile) => sys.remove(&at).is_ok(),
+                Ok(FileType::Directory) => self.remove_links_dir(sys, name).is_ok(),
+                _ => false,
+            }
+        };
+        names.iter().filter(|name| is_leftover(name)).filter(is_removed).count()
     }
 
     /// Removes a directory of symbolic links. Fails with `NOTEMPTY` if it has anything else.

@@ -57,11 +57,6 @@ pub enum WriteError {
 }
 
 impl WriteError {
-    /// Returns the error of a file that cannot be opened.
-    pub(super) fn open(path: &Path, source: impl Into<io::Error>) -> Self {
-        Self::failed(path, "be opened", source)
-    }
-
     /// Returns the error of a file that is not written.
     pub(super) fn refused(path: &Path, why: impl Into<Cow<'static, str>>) -> Self {
         Self::Refused { path: path.to_owned(), why: why.into() }
@@ -101,7 +96,7 @@ impl WriteError {
 impl From<Untrusted> for WriteError {
     fn from(error: Untrusted) -> Self {
         match error {
-            Untrusted::Io { path, reason } => Self::open(&path, reason),
+            Untrusted::Io { path, reason } => Self::failed(&path, "be opened", reason),
             error => Self::Untrusted(error),
         }
     }

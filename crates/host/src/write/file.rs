@@ -51,7 +51,7 @@ impl FileUnderEdit {
         // The path that is renamed later is that of the file itself.
         let (fd, real) = sys.find(path, OFlags::RDONLY)?;
         let on = On { path: &real, fd: &fd };
-        let stat = || sys.stat(on).map_err(|errno| WriteError::open(path, errno));
+        let stat = || sys.stat(on).map_err(|errno| WriteError::failed(path, "be opened", errno));
         let mut facts = stat()?;
         if facts.file_type != FileType::RegularFile {
             return Err(WriteError::refused(path, "not a regular file"));

@@ -260,7 +260,7 @@ fn split(patch: Patch, size: u64) -> (Vec<Write>, Vec<Write>) {
 /// Opens the file again for writing and checks that it is the same.
 fn open_to_write(sys: &Sys, old: &FileUnderEdit) -> Result<(OwnedFd, Facts), WriteError> {
     let path = &old.path;
-    let failed = |errno: Errno| WriteError::open(path, errno);
+    let failed = |errno: Errno| WriteError::failed(path, "be opened", errno);
     let mut made_writable = false;
     let fd = match sys.open(path, OFlags::RDWR) {
         Err(Errno::ACCESS) if rustix::process::geteuid().as_raw() == old.facts.fingerprint.uid => {
@@ -280,12 +280,13 @@ fn open_to_write(sys: &Sys, old: &FileUnderEdit) -> Result<(OwnedFd, Facts), Wri
     })?;
     let on = On { path, fd: &fd };
     let now = sys.stat(on).map_err(failed)?;
+    let is_overlay = || rustix::fs::fstatfs(&fd).is_ok_and(|it| it.f_type as u64 == OVERLAYFS);
     let mut expected = old.facts.fingerprint;
     if made_writable {
         // The two changes of the mode have updated it.
         expected.ctime = now.fingerprint.ctime;
     }
-    if now.fingerprint != expected && is_overlay(&fd) {
+    if now.fingerprint != expected && is_overlay() {
         // Opening for writing has copied the file to the upper layer of an overlay. The copy has
         // another inode, which is not locked yet.
         (expected.id, expected.ctime) = (now.fingerprint.id, now.fingerprint.ctime);
@@ -305,8 +306,4 @@ fn open_read_only_file(sys: &Sys, old: &FileUnderEdit) -> Result<OwnedFd, Errno>
     // The mode is restored even if the open failed.
     sys.set_mode(old.on(), mode)?;
     fd
-}
-
-fn is_overlay(fd: &OwnedFd) -> bool {
-    rustix::fs::fstatfs(fd).is_ok_and(|found| found.f_type as u64 == OVERLAYFS)
 }

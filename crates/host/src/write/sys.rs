@@ -152,7 +152,8 @@ impl Sys {
         path: &Path,
         flags: OFlags,
     ) -> std::result::Result<(OwnedFd, PathBuf), WriteError> {
-        self.pass(path, Call::Open, 0).map_err(|errno| WriteError::open(path, errno))?;
+        self.pass(path, Call::Open, 0)
+            .map_err(|errno| WriteError::failed(path, "be opened", errno))?;
         let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
         Ok(self.rule.open(path, flags, Mode::empty())?)
     }
