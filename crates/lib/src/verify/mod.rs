@@ -106,9 +106,29 @@ pub fn verify(options: &Options, progress: &dyn Progress) -> Result<Report> {
     let found = targets::find(&assumed, &options.paths);
     let settings = Settings { stores: assumed.stores.clone(), ..Settings::default() };
     let verifier = Verifier { load: options.load, assumed, settings };
-    let mut report = verifier.all(&found.files, progress);
-    report.problems.extend(found.problems);
-    Ok(report)
+    let phase = progress.phase(found.files.len());
+    let part = |target: &Target| {
+        let (mut report, mut indexes) = (Report::default(), Vec::new());
+        if let Err(error) = verifier.one(target, &mut report, &mut indexes) {
+            report.problems.push(Problem::new(target.shown.clone(), error));
+        }
+        phase(1);
+        (report, indexes)
+    };
+    let parts: Vec<_> = found.files.par_iter().map(part).collect();
+    drop(phase);
+    let (mut all, mut indexes) = (Report::default(), Vec::new());
+    for (report, found) in parts {
+        all.looked_at += report.looked_at;
+        all.objects.extend(report.objects);
+        all.loads.extend(report.loads);
+        all.unjudged.extend(report.unjudged);
+        all.problems.extend(report.problems);
+        indexes.extend(found);
+    }
+    verifier.indexes(indexes, &mut all);
+    all.problems.extend(found.problems);
+    Ok(all)
 }
 
 struct Verifier {
@@ -126,32 +146,6 @@ struct FoundIndex {
 }
 
 impl Verifier {
-    fn all(&self, files: &[Target], progress: &dyn Progress) -> Report {
-        let phase = progress.phase(files.len());
-        let part = |target: &Target| {
-            let (mut report, mut indexes) = (Report::default(), Vec::new());
-            if let Err(error) = self.one(target, &mut report, &mut indexes) {
-                report.problems.push(Problem::new(target.shown.clone(), error));
-            }
-            phase(1);
-            (report, indexes)
-        };
-        let parts: Vec<_> = files.par_iter().map(part).collect();
-        drop(phase);
-        let mut all = Report::default();
-        let mut indexes = Vec::new();
-        for (report, found) in parts {
-            all.looked_at += report.looked_at;
-            all.objects.extend(report.objects);
-            all.loads.extend(report.loads);
-            all.unjudged.extend(report.unjudged);
-            all.problems.extend(report.problems);
-            indexes.extend(found);
-        }
-        self.indexes(indexes, &mut all);
-        all
-    }
-
     /// Verifies one file. Its `indexes` are compared once all files are known.
     fn one(
         &self,
