@@ -19,7 +19,7 @@ use crate::notes::{self, NOTE_NAME};
 use crate::overlay;
 use crate::record::{Content, LEADER_SIZE};
 use crate::sections::{self, News, VOID_NAME};
-use crate::segment::{Appended, HEAD_SIZE};
+use crate::segment::Appended;
 use crate::strings::Strings;
 use crate::symbols;
 use crate::versions;
@@ -171,8 +171,6 @@ impl Builder<'_> {
     /// Fills the read-only segment.
     fn fill(&mut self, data: &dyn Source) -> Result<()> {
         let (image, parts) = (self.image, self.parts);
-        let (offset, vaddr) = (self.appended.offset, self.appended.push(&[], 1).vaddr - HEAD_SIZE);
-        self.news.head = Some(Place { offset, vaddr, size: HEAD_SIZE });
         let shared = self.layout.shared.map(|index| image.segments[index].file_end());
         // The table is written last; here it gets its room.
         if self.layout.table_moves {

@@ -64,7 +64,6 @@ use object::ReadRef;
 
 use crate::goal::Goal;
 use crate::image::{File, Image, Source};
-use crate::record::{History, Status};
 
 pub use crate::notes::note;
 pub use crate::segment::page_size;
@@ -85,7 +84,7 @@ pub struct Edited {
 const TABLE_MOVED: &str = "the program header table had to move; strip will break the file";
 
 /// The state of a file, from its trailer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum State {
     /// becalm has not edited the file.
@@ -96,9 +95,12 @@ pub enum State {
         /// The length of the file before the first edit.
         original_length: u64,
     },
-    /// An edit in place was interrupted: a part of a record was appended, or not all ranges were
-    /// written. [`undo`] restores the original.
-    Interrupted,
+    /// An edit in place was interrupted: only a part of a record was appended. [`undo`] restores the
+    /// original.
+    Appending,
+    /// An edit in place was interrupted: its record is complete, but not all ranges were written.
+    /// [`undo`] restores the original.
+    Torn,
     /// becalm has edited the file, and something else has changed it since.
     ChangedSince,
 }
@@ -233,61 +235,45 @@ pub fn edit_in_place<'data, R: ReadRef<'data>>(
 
 /// Edits the file. A further record follows the old one if `behind` is true, and replaces it otherwise.
 fn edit_at(data: &dyn Source, edits: &[Edit], behind: bool) -> Result<Edited, RewriteError> {
-    let Some(history) = record::find(data) else {
-        return edit_original(data, data, edits, None, behind);
-    };
-    if history.status == Status::Changed {
-        return Err(RewriteError::ChangedSince);
-    }
-    // A further record would follow ranges that are only partly written.
-    if behind && history.status == Status::Torn {
-        return Err(RewriteError::Interrupted);
+    let history = record::find(data)?;
+    match history.state {
+        State::ChangedSince => return Err(RewriteError::ChangedSince),
+        // A further record would follow ranges that are only partly written.
+        State::Torn if behind => return Err(RewriteError::Interrupted),
+        _ => {}
     }
     // Every edit starts from the original, so that edits do not accumulate.
-    let original = overlay::new(data, &history.old, history.original_length);
-    edit_original(&File::new(&original), data, edits, Some(&history), behind)
-}
-
-/// Edits the file. `original` is the file before any edit, `data` the present one.
-fn edit_original(
-    original: &dyn Source,
-    data: &dyn Source,
-    edits: &[Edit],
-    history: Option<&History>,
-    behind: bool,
-) -> Result<Edited, RewriteError> {
+    let undo = history.trailer.undo();
+    let original = overlay::new(data, &undo.writes, undo.length);
+    let original = File::new(&original);
+    // The ranges of an untouched file are not copied.
+    let original = if history.state == State::Untouched { data } else { &original };
     let image = Image::read(original)?;
     image.check()?;
     if goal::is_loader(&image) {
         return Err(RewriteError::Loader);
     }
-    let before = match history {
-        None => Goal::default(),
-        Some(history) => history.goal(data).ok_or(RewriteError::ChangedSince)?,
-    };
+    let before = history.goal(data).ok_or(RewriteError::ChangedSince)?;
     let mut wanted = before.clone();
     for edit in edits {
         wanted.apply(edit, &image)?;
     }
     wanted.settle(&image)?;
     // An interrupted edit is written again even if its goal is the wanted one.
-    let complete = history.is_none_or(|history| history.status == Status::Complete);
-    if wanted == before && complete {
+    let is_whole = matches!(history.state, State::Untouched | State::Edited { .. });
+    if wanted == before && is_whole {
         return Ok(Edited { patch: None, warning: None });
     }
     // The edits lead back to the original: the undo also removes the record.
-    if let (true, Some(history)) = (wanted == Goal::default(), history) {
-        return Ok(Edited { patch: Some(history.undo()), warning: None });
+    if wanted == Goal::default() {
+        return Ok(Edited { patch: Some(history.trailer.undo()), warning: None });
     }
-    let append_at = match history {
-        // The old record stays until the new one is complete.
-        Some(history) if behind => history.end,
-        _ => image.length,
-    };
+    // The old record stays until the new one is complete.
+    let append_at = if behind { history.end } else { image.length };
     let content = assemble::assemble(&image, &wanted, append_at)?;
     invariants::check(&image, &content, &wanted)?;
     let warning = content.table_moves.then_some(TABLE_MOVED);
-    let patch = record::finish(content, &wanted, &image, history, data.length()?)?;
+    let patch = record::finish(content, &wanted, &image, &history, data.length()?)?;
     Ok(Edited { patch: Some(patch), warning })
 }
 
@@ -296,14 +282,7 @@ fn edit_original(
 /// # Errors
 /// Returns [`RewriteError::Malformed`] if the file cannot be read.
 pub fn state<'data, R: ReadRef<'data>>(data: R) -> Result<State, RewriteError> {
-    let data = File::new(data);
-    data.length()?;
-    let Some(history) = record::find(&data) else { return Ok(State::Untouched) };
-    Ok(match history.status {
-        Status::Complete => State::Edited { original_length: history.original_length },
-        Status::Appending | Status::Torn => State::Interrupted,
-        Status::Changed => State::ChangedSince,
-    })
+    Ok(record::find(&File::new(data))?.state)
 }
 
 /// Computes the patch that restores the original bytes, also after an interrupted edit. A writer in
@@ -314,16 +293,12 @@ pub fn state<'data, R: ReadRef<'data>>(data: R) -> Result<State, RewriteError> {
 /// [`RewriteError::ChangedSince`] if something else has changed it since, or has removed the record.
 pub fn undo<'data, R: ReadRef<'data>>(data: R) -> Result<Patch, RewriteError> {
     let data = File::new(data);
-    let Some(history) = record::find(&data) else {
-        return Err(match record::is_removed(&data) {
-            true => RewriteError::ChangedSince,
-            false => RewriteError::NothingToUndo,
-        });
-    };
-    if history.status == Status::Changed {
-        return Err(RewriteError::ChangedSince);
+    let history = record::find(&data)?;
+    match history.state {
+        State::Untouched if !record::is_removed(&data) => Err(RewriteError::NothingToUndo),
+        State::Untouched | State::ChangedSince => Err(RewriteError::ChangedSince),
+        _ => Ok(history.trailer.undo()),
     }
-    Ok(history.undo())
 }
 
 /// Parses the original of an edited file. Returns `None` if becalm has not edited the file. Only
@@ -342,10 +317,4 @@ pub fn original<'data, R: ReadRef<'data>>(data: R) -> Result<Option<ObjectView>,
     let view = elf::parse(&original);
     view.map(Some)
         .map_err(|_| RewriteError::Malformed("the original in its record is not an ELF file"))
-}
-
-impl History {
-    fn undo(&self) -> Patch {
-        Patch { writes: self.old.clone(), length: self.original_length }
-    }
 }

@@ -23,7 +23,6 @@ const OLD_NAME: &[u8] = b".becalm.old";
 /// The new sections.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct News {
-    pub(crate) head: Option<Place>,
     pub(crate) note: Option<Place>,
     pub(crate) dynamic: Option<Place>,
 }
@@ -55,7 +54,8 @@ pub(crate) fn append(
         let new = Section { name, kind, flags, addr, offset, size, link, info, align, entsize };
         sections.push(new);
     };
-    if let Some(head) = news.head {
+    if let Some(&Segment { offset, vaddr, .. }) = appended.loads.first() {
+        let head = Place { offset, vaddr, size: HEAD_SIZE };
         add(head, SHT_PROGBITS, SHF_ALLOC, HEAD_NAME, HEAD_SIZE);
     }
     if let Some(note) = news.note {

@@ -11,17 +11,15 @@ use object::elf::{DT_STRSZ, DT_STRTAB};
 use crate::image::Image;
 use crate::{Result, RewriteError};
 
-/// The table, which is read when the first string is added.
+/// The table and the strings to add.
 pub(crate) struct Strings<'data> {
     image: &'data Image<'data>,
-    old: Option<&'data [u8]>,
-    place: Range<u64>,
     added: Vec<u8>,
 }
 
 impl<'data> Strings<'data> {
     pub(crate) fn new(image: &'data Image<'data>) -> Self {
-        Self { image, old: None, place: 0..0, added: Vec::new() }
+        Self { image, added: Vec::new() }
     }
 
     /// Returns the offset of `string` in the table, and adds the string if it is missing.
@@ -29,10 +27,7 @@ impl<'data> Strings<'data> {
     /// # Errors
     /// Returns [`RewriteError`] if the table is missing or cannot be read.
     pub(crate) fn offset(&mut self, string: &[u8]) -> Result<u64> {
-        let old = match self.old {
-            Some(old) => old,
-            None => self.read()?,
-        };
+        let (_, old) = self.old()?;
         let mut wanted = string.to_vec();
         wanted.push(0);
         // The end of a longer string is a string as well, as linkers merge them.
@@ -46,23 +41,21 @@ impl<'data> Strings<'data> {
         Ok((old.len() + at) as u64)
     }
 
-    fn read(&mut self) -> Result<&'data [u8]> {
-        let broken = RewriteError::Malformed("its dynamic string table is outside the file");
+    /// Returns the old table and its range in the file.
+    fn old(&self) -> Result<(Range<u64>, &'data [u8])> {
         let dynamic = self.image.dynamic.as_ref().ok_or(RewriteError::NotDynamic)?;
         let table = || {
             let (table, size) = (dynamic.value(DT_STRTAB)?, dynamic.value(DT_STRSZ)?);
             let offset = self.image.file_offset(table, size)?;
             Some((offset..offset + size, self.image.bytes_at(offset, size)?))
         };
-        let (place, old) = table().ok_or(broken)?;
-        (self.place, self.old) = (place, Some(old));
-        Ok(old)
+        table().ok_or(RewriteError::Malformed("its dynamic string table is outside the file"))
     }
 
     /// Returns the range of the old table in the file and the new table. Returns `None` if no string
     /// was added.
     pub(crate) fn grown(self) -> Option<(Range<u64>, Vec<u8>)> {
-        let old = self.old.filter(|_| !self.added.is_empty())?;
-        Some((self.place, [old, &self.added].concat()))
+        let (place, old) = self.old().ok().filter(|_| !self.added.is_empty())?;
+        Some((place, [old, &self.added].concat()))
     }
 }

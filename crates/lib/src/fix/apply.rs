@@ -26,11 +26,11 @@ pub(super) fn mend(targets: &[Target], writing: WriteOptions, progress: &dyn Pro
     let torn = |target: &&Target| {
         let state =
             File::open(&target.host).map(|file| becalm_rewrite::state(&ReadCache::new(file)));
-        matches!(state, Ok(Ok(State::Interrupted)))
+        matches!(state, Ok(Ok(State::Appending | State::Torn)))
     };
     // Another becalm may have been writing the file, and may have finished.
     let revert_torn = |reader: &Reader| match becalm_rewrite::state(reader)? {
-        State::Interrupted => revert(reader),
+        State::Appending | State::Torn => revert(reader),
         _ => Ok((None, Vec::new())),
     };
     let torn: Vec<PathBuf> = targets.par_iter().filter(torn).map(|t| t.host.clone()).collect();

@@ -319,7 +319,6 @@ pub(crate) fn edit(
 
 /// Returns the patch that restores a file's old bytes; none if becalm has not changed it.
 pub(crate) fn revert(reader: &Reader) -> Result<Proposal, RewriteError> {
-    becalm_rewrite::state(reader)?;
     match becalm_rewrite::undo(reader) {
         Err(RewriteError::NothingToUndo) => Ok((None, Vec::new())),
         patch => Ok((Some(patch?), Vec::new())),

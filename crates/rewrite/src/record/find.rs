@@ -1,49 +1,43 @@
 //! Finds the records of earlier edits in a file.
 
-use becalm_core::patch::Write;
+use becalm_core::patch::{Patch, Write};
 
 use super::{
-    FOOTER, FOOTER_SIZE, HEAD, LEADER, LEADER_SIZE, SEGMENT, TRAILER_MAX, Trailer, VERSION,
+    FOOTER, FOOTER_SIZE, HEAD, LEADER, LEADER_SIZE, Range, SEGMENT, TRAILER_MAX, Trailer, VERSION,
 };
 use super::{codec, hash, numbers, watched};
 use crate::goal::Goal;
 use crate::image::{File, Image, Source};
 use crate::overlay;
+use crate::{Result, State};
 
 /// The limit on the padding of the original between its last section and the leader.
 const PADDING: u64 = 4096;
 /// The limit on the records of one file. Each edit in place adds one.
 const RECORDS_MAX: usize = 1 << 16;
 
-/// The status of the last edit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    /// The file agrees with the last record.
-    Complete,
-    /// Only a part of a record was appended. The file is otherwise unchanged.
-    Appending,
-    /// The record is complete, but not all ranges were written.
-    Torn,
-    /// Something else has changed the file.
-    Changed,
-}
-
 /// The earlier edits of a file.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
-    pub(crate) status: Status,
-    /// The last complete record. `None` if the first one was not completed.
-    pub(crate) trailer: Option<Trailer>,
-    pub(crate) original_length: u64,
+    /// The state after the last edit.
+    pub(crate) state: State,
+    /// The last complete record. If there is none, it has only the length of the original.
+    pub(crate) trailer: Trailer,
     /// The end of the last complete record, or of the original.
     pub(crate) end: u64,
-    /// The original bytes of the overwritten ranges.
-    pub(crate) old: Vec<Write>,
 }
 
-/// Finds the records of a file. Returns `None` if there are none.
-pub(crate) fn find(data: &dyn Source) -> Option<History> {
-    let length = data.length().ok()?;
+/// Finds the records of a file.
+///
+/// # Errors
+/// Returns [`RewriteError::Malformed`] if the length of the file is unknown.
+pub(crate) fn find(data: &dyn Source) -> Result<History> {
+    let length = data.length()?;
+    Ok(recorded(data, length).unwrap_or_else(|| History::without(State::Untouched, length)))
+}
+
+/// Returns the history of a file with records; `None` if there are none.
+fn recorded(data: &dyn Source, length: u64) -> Option<History> {
     // A complete last record ends with the file.
     if let Some(trailer) = trailer_before(data, length) {
         return Some(complete(data, trailer, length));
@@ -75,10 +69,10 @@ pub(crate) fn find(data: &dyn Source) -> Option<History> {
     let rest = data.bytes_at(end, (length - end).min(LEADER_SIZE))?;
     // The write of a further leader may have been interrupted.
     let begun = (rest.len() as u64) < LEADER_SIZE && LEADER.starts_with(&rest[..rest.len().min(8)]);
-    history.status = match history.status {
-        Status::Complete if is_cut_off || begun => Status::Appending,
-        status if is_cut_off => status,
-        _ => Status::Changed,
+    history.state = match history.state {
+        State::Edited { .. } if is_cut_off || begun => State::Appending,
+        state if is_cut_off => state,
+        _ => State::ChangedSince,
     };
     Some(history)
 }
@@ -98,8 +92,8 @@ fn first(data: &dyn Source, leader: &Leader, at: u64, length: u64, in_use: bool)
     let original = File::new(&original);
     let now = Image::read(&original).ok().and_then(|original| watched(&original));
     let cut_off = !in_use && now == Some(leader.watched) && length <= leader.end;
-    let status = if cut_off { Status::Appending } else { Status::Changed };
-    History { status, trailer: None, original_length: at, end: at, old: Vec::new() }
+    let state = if cut_off { State::Appending } else { State::ChangedSince };
+    History::without(state, at)
 }
 
 struct Leader {
@@ -148,23 +142,18 @@ fn trailer_before(data: &dyn Source, end: u64) -> Option<Trailer> {
 
 /// Compares a complete record with the file.
 fn complete(data: &dyn Source, trailer: Trailer, end: u64) -> History {
-    let old: Vec<Write> = trailer
-        .ranges
-        .iter()
-        .map(|range| Write { offset: range.offset, bytes: range.old.clone() })
-        .collect();
-    let status = status(data, &trailer, &old).unwrap_or(Status::Changed);
-    let original_length = trailer.original_length;
-    History { status, trailer: Some(trailer), original_length, end, old }
+    let state = state(data, &trailer).unwrap_or(State::ChangedSince);
+    History { state, trailer, end }
 }
 
-fn status(data: &dyn Source, trailer: &Trailer, old: &[Write]) -> Option<Status> {
+fn state(data: &dyn Source, trailer: &Trailer) -> Option<State> {
     let content = data.bytes_at(trailer.content, trailer.start - trailer.content)?;
-    let original = overlay::new(data, old, trailer.original_length);
+    let undo = trailer.undo();
+    let original = overlay::new(data, &undo.writes, undo.length);
     let original = File::new(&original);
     let head = original.bytes_at(0, HEAD.min(trailer.original_length))?;
     if hash(&[head]) != trailer.head_hash {
-        return Some(Status::Changed);
+        return Some(State::ChangedSince);
     }
     // A power failure can leave holes before a valid trailer. No range was overwritten then.
     let whole = hash(&[content]) == trailer.content_hash;
@@ -174,7 +163,7 @@ fn status(data: &dyn Source, trailer: &Trailer, old: &[Write]) -> Option<Status>
         .map(|range| data.bytes_at(range.offset, range.old.len() as u64))
         .collect::<Option<_>>()?;
     if whole && trailer.ranges.iter().zip(&now).all(|(range, now)| range.new == *now) {
-        return Some(Status::Complete);
+        return Some(State::Edited { original_length: trailer.original_length });
     }
     // In a torn file each byte is that of the original, of the edit before, or of the new edit.
     // The records before the previous one are complete.
@@ -188,10 +177,16 @@ fn status(data: &dyn Source, trailer: &Trailer, old: &[Write]) -> Option<Status>
                 || before.iter().any(|trailer| trailer.new_byte(offset) == Some(*byte))
         })
     });
-    Some(if ours { Status::Torn } else { Status::Changed })
+    Some(if ours { State::Torn } else { State::ChangedSince })
 }
 
 impl Trailer {
+    /// Returns the patch that restores the original.
+    pub(crate) fn undo(&self) -> Patch {
+        let old = |range: &Range| Write { offset: range.offset, bytes: range.old.clone() };
+        Patch { writes: self.ranges.iter().map(old).collect(), length: self.original_length }
+    }
+
     fn new_byte(&self, offset: u64) -> Option<u8> {
         let index = self.ranges.partition_point(|range| range.offset <= offset).checked_sub(1)?;
         let range = &self.ranges[index];
@@ -200,15 +195,22 @@ impl Trailer {
 }
 
 impl History {
+    /// Returns the history of a file without a complete record.
+    fn without(state: State, length: u64) -> Self {
+        let trailer = Trailer { original_length: length, ..Trailer::default() };
+        Self { state, trailer, end: length }
+    }
+
     /// Decodes the goal of the last complete edit. Returns `None` if the record's goal is invalid.
     pub(crate) fn goal(&self, data: &dyn Source) -> Option<Goal> {
-        match &self.trailer {
-            None => Some(Goal::default()),
-            Some(trailer) => codec::decode(&trailer.goal, |offset, size| {
-                let inside =
-                    trailer.content <= offset && offset.checked_add(size)? <= trailer.start;
-                inside.then(|| data.bytes_at(offset, size).map(<[u8]>::to_vec)).flatten()
-            }),
+        let Trailer { goal, content, start, .. } = &self.trailer;
+        // The content of a record follows its leader.
+        if *content == 0 {
+            return Some(Goal::default());
         }
+        codec::decode(goal, |offset, size| {
+            let inside = *content <= offset && offset.checked_add(size)? <= *start;
+            inside.then(|| data.bytes_at(offset, size).map(<[u8]>::to_vec)).flatten()
+        })
     }
 }

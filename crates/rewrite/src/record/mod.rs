@@ -17,7 +17,7 @@ mod codec;
 mod find;
 mod write;
 
-pub(crate) use find::{History, Status, find, is_removed};
+pub(crate) use find::{History, find, is_removed};
 pub(crate) use write::{Content, finish};
 
 use twox_hash::XxHash3_64;

@@ -37,7 +37,7 @@ pub(crate) fn finish(
     content: Content,
     wanted: &Goal,
     original: &Image,
-    history: Option<&History>,
+    history: &History,
     length: u64,
 ) -> Result<Patch> {
     let broken = RewriteError::Malformed("the file cannot be read");
@@ -45,13 +45,13 @@ pub(crate) fn finish(
     let head = original.bytes_at(0, HEAD.min(original_length)).ok_or(broken.clone())?;
     let previous_end = if content.append_at > original_length { content.append_at } else { 0 };
     let writes = content.writes.as_slice();
-    let before = history.and_then(|history| history.trailer.as_ref());
+    let before = &history.trailer.ranges;
     let written = ranges(original, writes, before).ok_or(broken.clone())?;
     // The last record must be enough to undo all edits, so it contains the ranges of the one before.
     let recorded = if previous_end > 0 {
         written.clone()
     } else {
-        ranges(original, writes, None).ok_or(broken.clone())?
+        ranges(original, writes, &[]).ok_or(broken.clone())?
     };
     let mut trailer = Trailer {
         original_length,
@@ -84,14 +84,14 @@ pub(crate) fn finish(
 }
 
 /// Returns the ranges in which the finished file differs from the original, and those of the record
-/// `before`.
-fn ranges(original: &Image, writes: &[Write], before: Option<&Trailer>) -> Option<Vec<Range>> {
+/// before.
+fn ranges(original: &Image, writes: &[Write], before: &[Range]) -> Option<Vec<Range>> {
     let mut places = Vec::new();
     for write in writes {
         let old = original.bytes_at(write.offset, write.bytes.len() as u64)?;
         differing(write.offset, old, &write.bytes, &mut places);
     }
-    for range in before.iter().flat_map(|trailer| &trailer.ranges) {
+    for range in before {
         places.push(range.offset..range.offset + range.old.len() as u64);
     }
     places.sort_by_key(|place| place.start);

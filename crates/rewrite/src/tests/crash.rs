@@ -28,6 +28,10 @@ fn cut_off(old: &[u8], patch: &Patch, mut budget: usize) -> Vec<u8> {
     image
 }
 
+fn is_interrupted(image: &[u8]) -> bool {
+    matches!(state(image), Ok(State::Appending | State::Torn))
+}
+
 fn total(patch: &Patch) -> usize {
     patch.writes.iter().map(|write| write.bytes.len()).sum()
 }
@@ -48,7 +52,7 @@ fn a_first_edit_interrupted_after_any_byte_is_undone() {
                 // A file with an incomplete leader counts as not edited.
                 continue;
             }
-            assert_eq!(state(image.as_slice()), Ok(State::Interrupted), "{budget}");
+            assert!(is_interrupted(&image), "{budget}");
             assert_eq!(undone(&image), original, "{budget}");
             let whole = patch.applied_to(&original);
             assert_eq!(edited(&image, &steps), whole, "{budget}");
@@ -87,7 +91,7 @@ fn a_first_edit_with_any_sectors_missing_is_undone() {
         assert!(last - first > 3, "a record of several sectors");
         for subset in 0..1_u64 << (last - first + 1) {
             let image = with_holes(&original, &patch, subset.rotate_left(first as u32 % 64));
-            assert_eq!(state(image.as_slice()), Ok(State::Interrupted), "{subset:b}");
+            assert!(is_interrupted(&image), "{subset:b}");
             assert_eq!(undone(&image), original, "{subset:b}");
         }
     }
@@ -133,7 +137,7 @@ fn a_second_edit_interrupted_after_any_byte_is_undone() {
             assert_eq!(undone(&image), original, "{budget}");
             assert!(matches!(
                 state(image.as_slice()),
-                Ok(State::Interrupted | State::Edited { .. })
+                Ok(State::Appending | State::Torn | State::Edited { .. })
             ));
             let whole = edit(image.as_slice(), &second).expect("an edit").patch;
             let whole = whole.map_or(image.clone(), |patch| patch.applied_to(&image));
