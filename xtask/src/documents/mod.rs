@@ -96,9 +96,12 @@ impl Namespace {
     /// status of a command counts if the document gives no output.
     fn run(&self, root: &Path, shown: &str, blocks: &[Block]) -> Result<bool> {
         for block in blocks {
-            block.not_run.iter().for_each(|why| println!("{shown}:{}: not run: {why}", block.line));
+            if let Some(why) = block.markers.get("not run") {
+                println!("{shown}:{}: not run: {why}", block.line);
+            }
         }
-        let wanted: Vec<&Block> = blocks.iter().filter(|block| block.not_run.is_none()).collect();
+        let is_run = |block: &&Block| !block.markers.contains_key("not run");
+        let wanted: Vec<&Block> = blocks.iter().filter(is_run).collect();
         if wanted.is_empty() {
             return Ok(true);
         }
@@ -107,20 +110,21 @@ impl Namespace {
         let commands =
             wanted.iter().flat_map(|block| block.commands.iter().map(move |it| (block, it)));
         let (mut count, mut failed) = (0, 0);
-        for (block, command) in commands {
+        for (block, (command, prints)) in commands {
             let Some((printed, status)) = ends.next() else {
-                bail!("{shown}:{}: the shell ended before it: {}", block.line, command.text);
+                bail!("{shown}:{}: the shell ended before it: {}", block.line, command);
             };
             count += 1;
-            let (printed, vary) = (printed.replace(&home, "~"), block.figures_vary.is_some());
-            let what = match &command.prints {
+            let (printed, vary) =
+                (printed.replace(&home, "~"), block.markers.contains_key("figures vary"));
+            let what = match prints {
                 Some(said) => compare::differences(said, &printed, STORE, vary),
                 None if status == 0 => None,
                 None => Some(format!("  exit status {status}\n{printed}")),
             };
             if let Some(what) = what {
                 failed += 1;
-                println!("{shown}:{}: $ {}\n{what}", block.line, command.text);
+                println!("{shown}:{}: $ {command}\n{what}", block.line);
             }
         }
         println!("{shown}: {count} commands, {failed} differ from what it says");
@@ -170,12 +174,12 @@ impl Namespace {
             quoted(&cwd.display().to_string())
         );
         for block in blocks {
-            if let Some(before) = &block.before {
+            if let Some(before) = block.markers.get("before") {
                 text.push_str(&format!("eval {} >/dev/null\n", quoted(before)));
             }
-            for command in &block.commands {
-                let what = quoted(&command.text);
-                text.push_str(&match command.prints {
+            for (command, prints) in &block.commands {
+                let what = quoted(command);
+                text.push_str(&match prints {
                     Some(_) => format!("(exit $status); eval {what}\nstatus=$?\n"),
                     None => format!("(set -e; eval {what})\nstatus=$?\n"),
                 });

@@ -6,6 +6,8 @@
 //! - `<!-- figures vary: REASON -->`: numbers are not compared;
 //! - `<!-- before: COMMANDS -->`: commands that a reader has run already; they run first.
 
+use std::collections::BTreeMap;
+
 /// A block with commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Block {
@@ -13,26 +15,17 @@ pub(super) struct Block {
     pub(super) line: usize,
     /// The commands to run: of a `console` block each command by itself, an `sh` block as a whole.
     pub(super) commands: Vec<Command>,
-    /// The reason why it is not run.
-    pub(super) not_run: Option<String>,
-    /// The reason why its numbers are not compared.
-    pub(super) figures_vary: Option<String>,
-    /// The setup command that is run before it.
-    pub(super) before: Option<String>,
+    /// The texts of its markers by their names.
+    pub(super) markers: BTreeMap<String, String>,
 }
 
-/// A command and its output.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Command {
-    pub(super) text: String,
-    /// `None` if it only has to succeed.
-    pub(super) prints: Option<String>,
-}
+/// A command and its output, or `None` if it only has to succeed.
+pub(super) type Command = (String, Option<String>);
 
 /// The blocks of a document, in order.
 pub(super) fn blocks(document: &str) -> Vec<Block> {
     let mut blocks = Vec::new();
-    let mut markers = Block::default();
+    let mut markers = BTreeMap::new();
     let mut lines = document.lines().enumerate();
     while let Some((at, line)) = lines.next() {
         if let Some(language) = line.strip_prefix("```") {
@@ -40,23 +33,17 @@ pub(super) fn blocks(document: &str) -> Vec<Block> {
                 lines.by_ref().map(|(_, line)| line).take_while(|line| *line != "```").collect();
             let commands = match language {
                 "console" => of_console(&inside),
-                "sh" => vec![Command { text: inside.join("\n"), prints: None }],
+                "sh" => vec![(inside.join("\n"), None)],
                 _ => Vec::new(),
             };
             let markers = std::mem::take(&mut markers);
             if !commands.is_empty() {
-                blocks.push(Block { line: at + 2, commands, ..markers });
+                blocks.push(Block { line: at + 2, commands, markers });
             }
         } else if let Some((name, text)) = marker(line) {
-            let text = Some(text.to_owned());
-            match name {
-                "not run" => markers.not_run = text,
-                "figures vary" => markers.figures_vary = text,
-                "before" => markers.before = text,
-                _ => {}
-            }
+            markers.insert(name.to_owned(), text.to_owned());
         } else if !line.trim().is_empty() {
-            markers = Block::default();
+            markers.clear();
         }
     }
     blocks
@@ -76,14 +63,12 @@ fn of_console(lines: &[&str]) -> Vec<Command> {
     for line in lines {
         let last = commands.last_mut();
         match (line.strip_prefix("$ "), last) {
-            (_, Some(last)) if is_continued => {
-                last.text.push('\n');
-                last.text.push_str(line);
+            (_, Some((text, _))) if is_continued => {
+                text.push('\n');
+                text.push_str(line);
             }
-            (Some(text), _) => {
-                commands.push(Command { text: text.to_owned(), prints: Some(String::new()) });
-            }
-            (None, Some(Command { prints: Some(prints), .. })) => {
+            (Some(text), _) => commands.push((text.to_owned(), Some(String::new()))),
+            (None, Some((_, Some(prints)))) => {
                 prints.push_str(line);
                 prints.push('\n');
             }
@@ -104,25 +89,23 @@ mod tests {
 text\n\n<!-- figures vary: times -->\n\n```console\n$ one\n1\n2\n$ two \\\n  more\n```\n\n\
 <!-- not run: takes minutes -->\ntext\n```sh\na\nb\n```\n```nix\nx\n```\n\
 <!-- before: mkdir d -->\n<!-- not run: no network -->\n```sh\nc\n```\n";
-        let command = |text: &str, prints: Option<&str>| Command {
-            text: text.to_owned(),
-            prints: prints.map(str::to_owned),
+        let command =
+            |text: &str, prints: Option<&str>| (text.to_owned(), prints.map(str::to_owned));
+        let markers = |all: &[(&str, &str)]| {
+            all.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
         };
         let expected = [
             Block {
                 line: 6,
                 commands: vec![command("one", Some("1\n2\n")), command("two \\\n  more", Some(""))],
-                figures_vary: Some("times".to_owned()),
-                ..Block::default()
+                markers: markers(&[("figures vary", "times")]),
             },
             // A marker counts for the block right below it.
-            Block { line: 16, commands: vec![command("a\nb", None)], ..Block::default() },
+            Block { line: 16, commands: vec![command("a\nb", None)], markers: markers(&[]) },
             Block {
                 line: 25,
                 commands: vec![command("c", None)],
-                not_run: Some("no network".to_owned()),
-                before: Some("mkdir d".to_owned()),
-                ..Block::default()
+                markers: markers(&[("before", "mkdir d"), ("not run", "no network")]),
             },
         ];
         assert_eq!(blocks(document), expected);
