@@ -18,6 +18,7 @@ use rustix::fs::{Mode, OFlags, open};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::command::succeed;
 use crate::differential::verdicts;
 use crate::trace_differential::choose::{self, Trial};
 use crate::trace_differential::run::{Ran, copy_into, open_folder};
@@ -71,7 +72,7 @@ struct Scene {
     dir: TempDir,
     becalm: PathBuf,
     /// A file system without a free byte, where a record cannot be written.
-    full: Full,
+    full: PathBuf,
     fifo: PathBuf,
 }
 
@@ -80,8 +81,9 @@ impl Scene {
         let dir = open_folder()?;
         let copy = copy_into(dir.path(), becalm)?;
         let fifo = dir.path().join("fifo");
-        ensure!(Command::new("mkfifo").args(["-m", "666"]).arg(&fifo).status()?.success());
-        let full = Full::new(dir.path())?;
+        succeed(Command::new("mkfifo").args(["-m", "666"]).arg(&fifo))?;
+        let full = dir.path().join("full");
+        succeed(Command::new("sh").args(["-euc", FULL, "sh"]).arg(&full))?;
         // Nobody but root and nobody may be able to make files on the way to a record.
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755))?;
         Ok(Self { dir, becalm: copy, full, fifo })
@@ -96,7 +98,7 @@ impl Scene {
         for nth in 0..LEARNED + DAMAGED + 1 {
             let (what, home) = match nth.checked_sub(LEARNED) {
                 None => ("learning".to_owned(), home.path()),
-                Some(DAMAGED) => ("a full disk".to_owned(), self.full.0.as_path()),
+                Some(DAMAGED) => ("a full disk".to_owned(), self.full.as_path()),
                 Some(_) => {
                     let records = records(home.path());
                     has_record |= !records.is_empty();
@@ -237,26 +239,16 @@ fn records(home: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// A file system of 64 KiB that is full.
-struct Full(PathBuf);
+/// Makes a file system of 64 KiB that is full at the path $1.
+const FULL: &str = r#"
+mkdir "$1"
+mount -t tmpfs -o size=64k,mode=755,uid=65534,gid=65534 becalm "$1"
+# The file system ends the write.
+head -c 1M /dev/zero 2>/dev/null >"$1/filler" || true"#;
 
-impl Full {
-    fn new(above: &Path) -> Result<Self> {
-        let dir = above.join("full");
-        fs::create_dir(&dir)?;
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=64k,mode=755,uid=65534,gid=65534", "becalm"]);
-        ensure!(mount.arg(&dir).status()?.success(), "no tmpfs can be mounted");
-        let full = Self(dir);
-        // The file system ends the write.
-        let _ = fs::write(full.0.join("filler"), vec![1; 1 << 20]);
-        Ok(full)
-    }
-}
-
-impl Drop for Full {
+impl Drop for Scene {
     fn drop(&mut self) {
         // A process that learns may still have its directory open.
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+        let _ = Command::new("umount").arg("-l").arg(&self.full).status();
     }
 }

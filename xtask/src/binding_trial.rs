@@ -317,12 +317,9 @@ impl Starts<'_> {
     fn compare_output(&self, verdict: &mut Verdict) -> Result<()> {
         let (plain, mut is_varying) = (self.start(&[], &[])?, false);
         for now in [&[][..], &["LD_BIND_NOW=1"]] {
+            let own: Vec<String> = now.iter().map(ToString::to_string).collect();
+            let plain_now = self.start(&[], &own)?;
             let bound = self.start(&[], &self.audited("", now))?;
-            let plain_now = if now.is_empty() {
-                plain.clone()
-            } else {
-                self.start(&[], &["LD_BIND_NOW=1".to_owned()])?
-            };
             if plain_now == bound {
                 continue;
             }

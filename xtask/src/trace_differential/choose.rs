@@ -57,15 +57,13 @@ pub(crate) fn trials(stores: &[PathBuf], sample: usize, seed: u64) -> Result<Vec
     let mut trials = Vec::new();
     for store in stores {
         let store = store.canonicalize().with_context(|| store.display().to_string())?;
-        let mut programs = Vec::new();
-        for package in fs::read_dir(&store)? {
-            programs.extend(programs_in(&package?.path().join("bin")));
-        }
-        programs.sort();
-        trials.extend(programs.into_iter().flat_map(|program| both("store", &program)));
+        let packages = fs::read_dir(&store)?.collect::<std::io::Result<Vec<_>>>()?;
+        let mut bins: Vec<PathBuf> = packages.iter().map(|it| it.path().join("bin")).collect();
+        bins.sort();
+        trials.extend(bins.iter().flat_map(|bin| all(bin, "store")));
     }
-    let programs = programs_in(Path::new("/usr/bin"));
-    let programs = candidates::sample(programs, sample, seed, PathBuf::as_path);
+    let programs =
+        candidates::sample(programs_in(Path::new("/usr/bin")), sample, seed, PathBuf::as_path);
     trials.extend(programs.into_iter().flat_map(|program| both("system", &program)));
     Ok(trials)
 }
