@@ -42,25 +42,25 @@ static void extended(const char *call, int flags) {
     facts(call, result, &s);
 }
 
-/* FNV-1a, of 64 bits. */
-static uint64_t hash(uint64_t h, const char *bytes, size_t length) {
-    for (size_t at = 0; at < length; at++)
-        h = (h ^ (unsigned char)bytes[at]) * 0x100000001b3;
-    return h;
-}
-
-static const uint64_t HASH_OF_NOTHING = 0xcbf29ce484222325;
-
-static void contents(const char *call, uint64_t h, size_t length) {
-    printf("%s\t%s\t%zu bytes, hash %016jx\n", path, call, length, (uintmax_t)h);
+/* Prints the length of a file and its hash (FNV-1a, of 64 bits), and closes it. */
+static void contents(const char *call, FILE *file) {
+    char buffer[8192];
+    uint64_t h = 0xcbf29ce484222325;
+    size_t length = 0, got;
+    while ((got = fread(buffer, 1, sizeof buffer, file)) > 0) {
+        for (size_t at = 0; at < got; at++)
+            h = (h ^ (unsigned char)buffer[at]) * 0x100000001b3;
+        length += got;
+    }
+    if (ferror(file))
+        failed(call);
+    else
+        printf("%s\t%s\t%zu bytes, hash %016jx\n", path, call, length, (uintmax_t)h);
+    fclose(file);
 }
 
 static void by_descriptor(void) {
     struct stat s;
-    char buffer[32768];
-    uint64_t h = HASH_OF_NOTHING;
-    size_t length = 0;
-    ssize_t got;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         failed("open");
@@ -70,35 +70,15 @@ static void by_descriptor(void) {
     }
     printf("%s\topen\topened\n", path);
     facts("fstat", fstat(fd, &s), &s);
-    while ((got = read(fd, buffer, sizeof buffer)) > 0) {
-        h = hash(h, buffer, (size_t)got);
-        length += (size_t)got;
-    }
-    if (got < 0)
-        failed("read");
-    else
-        contents("read", h, length);
-    close(fd);
+    contents("read", fdopen(fd, "r"));
 }
 
 static void by_stream(void) {
-    char buffer[8192];
-    uint64_t h = HASH_OF_NOTHING;
-    size_t length = 0, got;
     FILE *file = fopen(path, "r");
-    if (file == NULL) {
+    if (file == NULL)
         failed("fopen");
-        return;
-    }
-    while ((got = fread(buffer, 1, sizeof buffer, file)) > 0) {
-        h = hash(h, buffer, got);
-        length += got;
-    }
-    if (ferror(file))
-        failed("fread");
     else
-        contents("fread", h, length);
-    fclose(file);
+        contents("fread", file);
 }
 
 static int by_name(const void *a, const void *b) {
