@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
-use serde::{Deserialize, Serialize};
+use anyhow::{Context, Result};
 
 use crate::child;
 use crate::words::hash;
 
 /// A Debian package, or a substitute for a file without a package.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone)]
 pub(crate) struct Package {
     /// Its name without the architecture.
     pub(crate) name: String,
@@ -50,7 +49,7 @@ pub(crate) fn owners<'p>(
         names.extend(names_of(path, &diversions));
     }
     let owner_by_name = search(&names)?;
-    let packages = versions(owner_by_name.values().cloned().collect())?;
+    let packages = versions()?;
     let owner = |path: &PathBuf| {
         names_of(path, &diversions)
             .iter()
@@ -117,28 +116,16 @@ fn search(names: &BTreeSet<String>) -> Result<HashMap<String, String>> {
 }
 
 /// Returns names and versions of installed packages, with the keys of [`search`].
-fn versions(wanted: BTreeSet<String>) -> Result<HashMap<String, Package>> {
-    if wanted.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let mut command = child::command("dpkg-query");
+fn versions() -> Result<HashMap<String, Package>> {
     let format = "${binary:Package}\\t${Package}\\t${Architecture}\\t${Version}\\n";
-    command.arg("-W").arg("-f").arg(format).args(&wanted);
-    let mut packages = HashMap::new();
-    for line in child::succeed(&mut command)?.lines() {
-        let [key, name, architecture, version] = line.split('\t').collect::<Vec<_>>()[..] else {
-            anyhow::bail!("dpkg-query: unexpected line {line:?}");
-        };
-        let package = Package {
-            name: name.to_owned(),
-            architecture: architecture.to_owned(),
-            version: version.to_owned(),
-        };
-        packages.insert(name.to_owned(), package.clone());
-        packages.insert(format!("{name}:{architecture}"), package.clone());
-        packages.insert(key.to_owned(), package);
-    }
-    Ok(packages)
+    let text = child::succeed(child::command("dpkg-query").args(["-W", "-f", format]))?;
+    let parse = |line: &str| {
+        let fields: Vec<String> = line.split('\t').map(str::to_owned).collect();
+        let [key, name, architecture, version] =
+            fields.try_into().ok().with_context(|| format!("dpkg-query: {line:?}"))?;
+        Ok((key, Package { name, architecture, version }))
+    };
+    text.lines().map(parse).collect()
 }
 
 #[cfg(test)]
