@@ -1,12 +1,12 @@
 //! Counts system calls of whole starts and their failed opens of libraries.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
 use super::{Calls, Row, becalm, grouped, row, trace};
 use crate::becalm::fix;
+use crate::child;
 use crate::mount_namespace::MountNamespace;
 use crate::stored::{program, set_libc};
 
@@ -97,10 +97,7 @@ fn words(calls: &Calls) -> String {
 
 /// Returns the directory with the character sets of the machine's C library.
 fn gconv() -> Option<String> {
-    let mut folders = fs::read_dir("/usr/lib")
-        .ok()?
-        .flatten()
-        .filter(|folder| folder.file_name().to_string_lossy().starts_with(std::env::consts::ARCH));
-    let folder = folders.find_map(|folder| folder.path().join("gconv").canonicalize().ok())?;
-    Some(folder.to_str()?.to_owned())
+    let mut shell = child::command("sh");
+    shell.args(["-c", "cd /usr/lib/$(uname -m)*/gconv && pwd -P"]);
+    Some(child::succeed(&mut shell).ok()?.trim().to_owned())
 }

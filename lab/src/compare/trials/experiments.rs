@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::compare::apply::{last_line, plain};
 use crate::compare::trials::Applied;
-use crate::compare::trials::lab::{Lab, Ran};
+use crate::compare::trials::lab::{AUDIT_MODULE, Lab, Ran};
 use crate::words::naming;
 use becalm_lib::compare::comparison::Verdict;
 
@@ -113,7 +113,7 @@ pub(super) const TRIALS: &[Trial] = &[
         id: "hwcaps-variants",
         title: "hwcaps variants still chosen",
         see: |lab, applied| {
-            if !lab.has_variant() {
+            if lab.hwcap.is_none() {
                 bail!("this machine's loader searches no hwcaps subdirectories");
             }
             values(lab, applied, &["hw"])
@@ -330,7 +330,7 @@ fn secure(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
     }
     // An invalid library in the first search directory, at which the loader stops: it is long enough
     // for an ELF header, but has none.
-    let trap = lab.first_searched().join("libone.so.1");
+    let trap = lab.package("none").join("lib/libone.so.1");
     std::fs::write(&trap, [b'x'; 1024]).with_context(naming(&trap))?;
     let trapped = run(lab, applied, "suid")?.value != ran.value;
     std::fs::remove_file(&trap).with_context(naming(&trap))?;
@@ -364,6 +364,6 @@ fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
 fn bare_audit_starts(lab: &Lab) -> Result<bool> {
     let mut command = Command::new(lab.program("tls"));
     plain(&mut command);
-    command.env("LD_AUDIT", lab.audit_module());
+    command.env("LD_AUDIT", lab.outside(AUDIT_MODULE));
     Ok(lab.start(command)?.value == 3)
 }

@@ -23,15 +23,18 @@ use becalm_lib::words::words_of_chain;
 /// The owner of the set-id program: the user `nobody`.
 const NOBODY: u32 = 65_534;
 
+/// The file outside the store of an audit module that does nothing.
+pub(super) const AUDIT_MODULE: &str = "audit.so";
+
 /// A store for trials.
 #[derive(Debug)]
 pub(super) struct Lab {
     /// The directory for all files outside the store.
     place: PathBuf,
     /// The store, by the path that the programs use.
-    store: PathBuf,
+    pub(super) store: PathBuf,
     /// The last hwcaps subdirectory that this machine's loader searches.
-    hwcap: Option<String>,
+    pub(super) hwcap: Option<String>,
     /// The interpreter of the programs; `None` for the compiler's default.
     loader: Option<PathBuf>,
 }
@@ -99,7 +102,7 @@ impl Lab {
             let path = lab.outside(dir).join(file);
             lab.cc(&path, source, &["-shared".into(), "-fPIC".into(), soname(&path)])?;
         }
-        lab.cc(&lab.audit_module(), AUDIT, &["-shared".into(), "-fPIC".into()])?;
+        lab.cc(&lab.outside(AUDIT_MODULE), AUDIT, &["-shared".into(), "-fPIC".into()])?;
         let golden = lab.outside("golden");
         fs::remove_dir(&golden).with_context(naming(&golden))?;
         copy_tree(&lab.store, &golden)?;
@@ -137,28 +140,9 @@ impl Lab {
         Ok(())
     }
 
-    pub(super) fn store(&self) -> &Path {
-        &self.store
-    }
-
     /// Returns the path of a file or directory outside the store.
     pub(super) fn outside(&self, name: &str) -> PathBuf {
         self.place.join(name)
-    }
-
-    /// Returns the path of an audit module that does nothing.
-    pub(super) fn audit_module(&self) -> PathBuf {
-        self.outside("audit.so")
-    }
-
-    /// Returns the empty directory that is first in the long run paths.
-    pub(super) fn first_searched(&self) -> PathBuf {
-        self.package("none").join("lib")
-    }
-
-    /// True if there is a hwcaps variant for this machine's CPU.
-    pub(super) fn has_variant(&self) -> bool {
-        self.hwcap.is_some()
     }
 
     /// Returns the path of a program in the store.
@@ -196,7 +180,7 @@ impl Lab {
     }
 
     /// Returns the directory of a package, named as in the stores of Nix and Guix.
-    fn package(&self, name: &str) -> PathBuf {
+    pub(super) fn package(&self, name: &str) -> PathBuf {
         let mut hasher = DefaultHasher::new();
         name.hash(&mut hasher);
         self.store.join(format!("{0:016x}{0:016x}-{name}-1", hasher.finish()))

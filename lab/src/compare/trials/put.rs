@@ -40,8 +40,8 @@ impl Applied for Put {
         let site = Site {
             programs: &programs,
             objects: &lab.objects(),
-            prefixes: &[lab.store().to_owned()],
-            stores: lab.store().as_os_str(),
+            prefixes: std::slice::from_ref(&lab.store),
+            stores: lab.store.as_os_str(),
             index: lab.outside("index.so"),
         };
         // The remark on unchanged files is dropped: the trials show their effect.
