@@ -5,10 +5,8 @@ use std::hash::{Hash, Hasher};
 use std::io::{BufReader, Read, Seek};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use anyhow::Result;
 use becalm_host::trust::{self, Untrusted};
 use becalm_host::write::WriteError;
 use rustc_hash::FxHasher;
@@ -78,22 +76,6 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         let _ = writer().remove(&self.path);
-    }
-}
-
-/// Tries until there is a result, with pauses; `None` if that takes longer than `patience`.
-pub(crate) fn awaited<T>(
-    patience: Duration,
-    pause: Duration,
-    mut attempt: impl FnMut() -> Result<Option<T>>,
-) -> Result<Option<T>> {
-    let began = Instant::now();
-    loop {
-        let result = attempt()?;
-        if result.is_some() || began.elapsed() > patience {
-            return Ok(result);
-        }
-        thread::sleep(pause);
     }
 }
 

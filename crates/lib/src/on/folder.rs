@@ -6,7 +6,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use std::{fs, io};
 
 use anyhow::{Context, Result, anyhow, bail};
@@ -17,6 +17,7 @@ use rayon::prelude::*;
 use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 
+use crate::index::error::damaged as damaged_index;
 use crate::index::make;
 use crate::index::trust::{self, Rule};
 use crate::index::variables::text_of_switch;
@@ -28,7 +29,6 @@ use crate::on::{Program, counts};
 use crate::pages;
 use crate::path::{at, path_bytes};
 use crate::progress::Progress;
-use crate::records::awaited;
 use crate::trees;
 
 /// The folder for all users.
@@ -134,19 +134,25 @@ impl Folder {
     /// Makes the folder and locks it against other becalm processes. Returns the directories that were
     /// made.
     pub(super) fn lock(&self) -> Result<(OwnedFd, Vec<PathBuf>)> {
+        let path = self.root.join("lock");
+        let began = Instant::now();
         // An attempt that gets no lock may have made directories too.
         let mut made = Vec::new();
-        let lock = awaited(PATIENCE, PAUSE, || {
+        loop {
             made.extend(missing_dirs(&self.bin()));
             trust::make_dirs(&self.bin())?;
-            match self.writer.lock(&self.root.join("lock")) {
+            match self.writer.lock(&path) {
+                Ok(Some(lock)) => return Ok((lock, made)),
+                Ok(None) => {}
                 // Another process has removed the folder.
-                Err(error) if error.is_missing() => Ok(None),
-                lock => Ok(lock?),
+                Err(error) if error.is_missing() => {}
+                Err(error) => return Err(error.into()),
             }
-        })?;
-        let busy = "another becalm has been at work on it for minutes";
-        Ok((lock.with_context(|| format!("{}: {busy}", self.root.display()))?, made))
+            if began.elapsed() > PATIENCE {
+                bail!("{}: another becalm has been at work on it for minutes", self.root.display());
+            }
+            std::thread::sleep(PAUSE);
+        }
     }
 
     /// Writes index, starter, links and the file of starts for these programs. Returns them, with what the
@@ -195,7 +201,8 @@ impl Folder {
     /// Returns the file of starts, and adds to the programs what the index knows about them.
     fn table(&self, programs: &mut [Program]) -> Result<Vec<u8>> {
         let index = self.index();
-        let whole = file::read_trusted(&index)?.index;
+        let bound = file::read_trusted(&index)?.index.bound;
+        let opened = file::open(&index)?;
         let (mut starts, counts) = (Vec::new(), self.counts());
         for program in programs.iter_mut().filter(|program| is_on(program)) {
             program.fresh = Some(false);

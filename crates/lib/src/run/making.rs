@@ -6,9 +6,9 @@ use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use becalm_core::closure::Closure;
 use becalm_core::facts::{Environment, GLIBC_RANGE, Libc};
 use becalm_core::index::{Start as Known, encode, tls};
@@ -29,7 +29,6 @@ use crate::index::trust::Rule;
 use crate::index::variables::environment_of_process;
 use crate::index::{current, places};
 use crate::path::{self, dirs_of, path_bytes, path_of};
-use crate::records::awaited;
 use crate::run::Options;
 use crate::run::error::{is_temporary, of_musl};
 use crate::run::kept::Place;
@@ -133,13 +132,19 @@ pub(super) fn elsewhere(place: &Place, request: &Request) -> Result<()> {
 /// Returns an error if the index cannot be made or kept, or if the other process works for longer
 /// than [`PATIENCE`].
 pub(super) fn here(place: &Place, request: &Request) -> Result<()> {
-    let made = awaited(PATIENCE, PAUSE, || match place.lock()? {
-        Some(lock) => locked(place, request, lock).map(Some),
-        None => Ok(place.look()?.map(drop)),
-    })?;
-    made.with_context(|| {
-        format!("{}: another process has been making it for minutes", place.path.display())
-    })
+    let began = Instant::now();
+    loop {
+        if let Some(lock) = place.lock()? {
+            return locked(place, request, lock);
+        }
+        if began.elapsed() > PATIENCE {
+            bail!("{}: another process has been making it for minutes", place.path.display());
+        }
+        std::thread::sleep(PAUSE);
+        if place.look()?.is_some() {
+            return Ok(());
+        }
+    }
 }
 
 /// Makes the indexes that were requested.

@@ -3,14 +3,15 @@
 use std::hash::BuildHasher;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Result, anyhow, bail};
 use becalm_host::tree::table::MOST_BASES;
 use becalm_host::trust;
 use rustc_hash::{FxBuildHasher, FxHashMap, FxHashSet};
 
-use crate::records::{Lock, awaited};
+use crate::records::Lock;
 use crate::trees::copies::Making;
 use crate::trees::pack::{INDEXES, PackReport, RECORDS, links_alone, no_folder};
 use crate::trees::packed::{self, Check, Pack};
@@ -167,18 +168,16 @@ pub fn ensure(pack: &Path, check: Check) -> Result<Pack> {
     let unpacked = Pack { hash: hash(pack)?, check };
     let lock = folder.join(format!("{:016x}.pack-lock", unpacked.hash));
     let is_done = || unpacked.is_in(&folder);
-    let done = awaited(PATIENCE, PAUSE, || {
-        if is_done() {
-            return Ok(Some(unpacked));
+    let began = Instant::now();
+    while !is_done() {
+        if let Some(_held) = Lock::take(lock.clone()).map_err(|_| no_folder())? {
+            let done = if is_done() { Ok(()) } else { unpack_as(unpacked, pack).map(drop) };
+            return done.map(|()| unpacked);
         }
-        let Some(_held) = Lock::take(lock.clone()).map_err(|_| no_folder())? else {
-            return Ok(None);
-        };
-        if !is_done() {
-            unpack_as(unpacked, pack)?;
+        if began.elapsed() > PATIENCE {
+            bail!("{}: another process has been unpacking it for a minute", pack.display());
         }
-        Ok(Some(unpacked))
-    })?;
-    let busy = "another process has been unpacking it for a minute";
-    done.with_context(|| format!("{}: {busy}", pack.display()))
+        thread::sleep(PAUSE);
+    }
+    Ok(unpacked)
 }
