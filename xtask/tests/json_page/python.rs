@@ -27,7 +27,7 @@ const RENAMED: [(&str, &str); 8] = [
     ("SearchCost", "Storm"),
     ("Problem", "Failed"),
     ("Seen", "Image"),
-    ("Logged", "Image"),
+    ("AuditedProcess", "Image"),
     ("Missed", "Misses"),
     ("SyscallRow", "Syscall"),
     ("PlannedAnswer", "Answer"),

@@ -122,7 +122,7 @@ const CORE_LAYERS: [(&str, &[&str]); 18] = [
         ],
     ),
     ("index", &["elf", "facts", "fs", "search", "loader", "closure", "symbols", "path"]),
-    ("record", &["fs", "probe"]),
+    ("record", &["fs", "probe", "lossy"]),
     ("observe", &["fs", "probe", "search", "closure", "cost", "record", "path", "lossy"]),
 ];
 
