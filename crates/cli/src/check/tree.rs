@@ -150,7 +150,7 @@ fn kind_of(reason: Reason) -> &'static str {
 }
 
 /// Name of a search source, as shown to the user.
-fn name_of(source: SearchSource) -> &'static str {
+pub(crate) fn name_of(source: SearchSource) -> &'static str {
     match source {
         SearchSource::Direct => "direct",
         SearchSource::Rpath => "rpath",

@@ -152,10 +152,5 @@ fn is_one_search(one: &TimedLookup, next: &TimedLookup) -> bool {
 }
 
 fn last_name(path: &BStr) -> String {
-    path.trim_end_with(|c| c == '/')
-        .rsplit_str("/")
-        .next()
-        .unwrap_or_default()
-        .to_str_lossy()
-        .into()
+    path::name(path.trim_end_with(|c| c == '/')).to_str_lossy().into()
 }

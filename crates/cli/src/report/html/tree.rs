@@ -7,6 +7,7 @@ use becalm_core::probe::SearchSource;
 use becalm_lib::escape::shown;
 use bstr::ByteSlice;
 
+use crate::check::tree::name_of;
 use becalm_lib::report::start::{Answered, Node};
 
 /// The number of nested levels; browsers have problems with deep ones.
@@ -83,15 +84,11 @@ fn expand(
 }
 
 /// Names the rule that found an object.
-pub(crate) fn rule(source: SearchSource) -> &'static str {
+fn rule(source: SearchSource) -> &'static str {
     match source {
         SearchSource::Direct => "by its path",
-        SearchSource::Rpath => "rpath",
-        SearchSource::LibraryPath => "LD_LIBRARY_PATH",
-        SearchSource::Note => "note",
-        SearchSource::PackageCache => "package cache",
-        SearchSource::Runpath => "runpath",
         SearchSource::LoaderCache => "loader cache",
         SearchSource::System => "system directory",
+        other => name_of(other),
     }
 }
