@@ -5,11 +5,13 @@ use bstr::BString;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::escape::shown;
 use crate::json::lossy;
 use crate::words::words_of_host;
 
 /// A file that could not be processed, and the reason.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Error)]
+#[error("{}: {reason}", shown(path.as_ref()))]
 pub struct Problem {
     /// The file, as it was named.
     #[serde(serialize_with = "lossy")]

@@ -34,13 +34,7 @@ pub(crate) fn run(args: &AdviseArgs, color: When) -> Result<ExitStatus> {
     for finding in launches.iter().flat_map(|launch| &launch.findings) {
         terminal::note(finding.script.as_ref(), &finding.words);
     }
-    let report = match advise(&options, &assumed, target) {
-        Ok(report) => report,
-        Err(problem) => {
-            terminal::note(problem.path.as_ref(), &problem.reason);
-            return Ok(ExitStatus::Failure);
-        }
-    };
+    let report = advise(&options, &assumed, target)?;
     terminal::write_report(args.json, &report, |out| {
         out.write_all(text::screen(Look::of_stdout(color), &report).as_bytes())
     })?;

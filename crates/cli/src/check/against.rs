@@ -12,15 +12,15 @@ use becalm_lib::check::{Document, start};
 use becalm_lib::escape::shown;
 use becalm_lib::json::{as_json, read_file};
 use becalm_lib::path::path_bytes;
-use becalm_lib::targets::{Problem, Target, Targets};
+use becalm_lib::targets::{Target, Targets};
 use becalm_lib::trace::report::{Report, Seen};
 use bstr::BString;
 
 use crate::beside;
 use crate::check::args::CheckArgs;
 use crate::exit_code::ExitStatus;
+use crate::terminal::Stdout;
 use crate::terminal::style::{Look, When};
-use crate::terminal::{self, Stdout};
 
 /// Predicts one program and compares.
 ///
@@ -34,21 +34,14 @@ pub(crate) fn run(
     record: &Path,
     color: When,
 ) -> Result<ExitStatus> {
-    let failed = |problem: &Problem| {
-        terminal::note(problem.path.as_ref(), &problem.reason);
-        Ok(ExitStatus::Failure)
-    };
     if let Some(problem) = targets.problems.first() {
-        return failed(problem);
+        return Err(problem.clone().into());
     }
     let [target] = targets.files.as_slice() else {
         bail!("--against: one program is compared with one record");
     };
     let other = "not a program that a loader starts";
-    let (mut program, closure) = match start(assumed, &assumed.fs.session(), target, other) {
-        Ok(started) => started,
-        Err(problem) => return failed(&problem),
-    };
+    let (mut program, closure) = start(assumed, &assumed.fs.session(), target, other)?;
     let read: Report = read_file(record, "becalm trace --json")?;
     let image = image_of(&read, target)
         .with_context(|| format!("{}: no such program in this record", record.display()))?;

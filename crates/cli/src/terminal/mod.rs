@@ -86,9 +86,7 @@ pub(crate) fn note(path: &BStr, what: &str) {
 
 /// Prints one line on stderr for each file that was skipped or failed.
 pub(crate) fn note_all(problems: &[Problem]) {
-    for problem in problems {
-        note(problem.path.as_ref(), &problem.reason);
-    }
+    problems.iter().for_each(|problem| say(&problem.to_string()));
 }
 
 /// Prints one line on stderr: the error and its causes.

@@ -17,7 +17,6 @@ use rayon::prelude::*;
 use rustix::fs::Access;
 use serde::{Deserialize, Serialize};
 
-use crate::index::error::damaged as damaged_index;
 use crate::index::make;
 use crate::index::trust::{self, Rule};
 use crate::index::variables::text_of_switch;
@@ -201,8 +200,7 @@ impl Folder {
     /// Returns the file of starts, and adds to the programs what the index knows about them.
     fn table(&self, programs: &mut [Program]) -> Result<Vec<u8>> {
         let index = self.index();
-        let bound = file::read_trusted(&index)?.index.bound;
-        let opened = file::open(&index)?;
+        let whole = file::read_trusted(&index)?.index;
         let (mut starts, counts) = (Vec::new(), self.counts());
         for program in programs.iter_mut().filter(|program| is_on(program)) {
             program.fresh = Some(false);

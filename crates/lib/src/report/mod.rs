@@ -12,12 +12,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 
 use self::start::{Observed, Snapshot};
 use crate::assume::{self, Assumptions};
-use crate::escape::shown;
-use crate::problem::Problem;
 
 /// The programs on the page, and the settings of their runs.
 #[derive(Clone, Debug)]
@@ -51,11 +49,6 @@ pub struct Report {
     /// A run of the program with an index of its own, or the reason why there is none; `None` if nothing
     /// is run, and beside `after`.
     pub indexed: Option<Result<Observed, String>>,
-}
-
-/// Returns the error of a file that cannot be checked.
-fn unchecked(problem: &Problem) -> anyhow::Error {
-    anyhow!("{}: {}", shown(problem.path.as_ref()), problem.reason)
 }
 
 /// Predicts the program before and after the strategy, and runs each once if requested.

@@ -19,7 +19,7 @@ use crate::escape::{shown, shown_path};
 use crate::first_line::{FirstLine, Indexed};
 use crate::launch::in_path;
 use crate::report::start::{Answered, Child, Node, Observed, Snapshot, Try};
-use crate::report::{Options, Run, record, unchecked};
+use crate::report::{Options, Run, record};
 use crate::scratch_index::ScratchIndex;
 use crate::targets::{self, Target};
 use crate::trace;
@@ -46,8 +46,7 @@ pub(super) fn of(path: &Path, options: &Options, assumed: &Assumptions) -> Resul
     if let (Some(_), Some(run), Ok(observed)) = (&options.after, &options.run, &mut observed) {
         set_whole(observed, &command(&target.host, run, options, None), run.limit);
     }
-    let started = start(assumed, &session, &target, "not a program of Linux");
-    let (mut program, closure) = started.map_err(|problem| unchecked(&problem))?;
+    let (mut program, closure) = start(assumed, &session, &target, "not a program of Linux")?;
     program.newer_glibc = by_newer_glibc(assumed, &session, (&program, &closure));
     add_advice(&options.assume, assumed, &session, &target, (&mut program, &closure));
     Ok(predicted(&program, &closure, observed))
@@ -175,7 +174,7 @@ fn set_whole(observed: &mut Observed, command: &Command, limit: Duration) {
 fn target(path: &PathBuf, assumed: &Assumptions) -> Result<Target> {
     let mut targets = targets::find(assumed, std::slice::from_ref(path));
     if let Some(problem) = targets.problems.pop() {
-        return Err(unchecked(&problem));
+        return Err(problem.into());
     }
     match targets.files.pop() {
         Some(target) if target.named && targets.files.is_empty() => Ok(target),
