@@ -99,9 +99,7 @@ impl Demo<'_> {
         let options = plain_assumptions();
         let assumed = Assumptions::new(&options)?;
         let (session, target) = (assumed.fs.session(), Target::named(&assumed, program));
-        let Ok((mut program, closure)) = start(&assumed, &session, &target, "") else {
-            bail!("{}: cannot be checked", program.display());
-        };
+        let (mut program, closure) = start(&assumed, &session, &target, "cannot be checked")?;
         program.newer_glibc = by_newer_glibc(&assumed, &session, (&program, &closure));
         add_advice(&options, &assumed, &session, &target, (&mut program, &closure));
         let screen = check_text::screen(self.look, &program, Some(&closure));
