@@ -201,7 +201,7 @@ impl Builder<'_> {
         for (range, bytes) in replaced() {
             self.appended.push_moved(range.clone(), bytes, 1);
         }
-        self.appended.close()
+        self.appended.close(self.appended.offset, PF_R)
     }
 
     fn push_note(&mut self) {

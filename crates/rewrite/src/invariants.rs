@@ -5,7 +5,7 @@
 
 use becalm_core::elf::{self, ObjectView};
 use becalm_core::patch::Write;
-use object::elf::{PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_PHDR, SHF_ALLOC, SHT_NOBITS};
+use object::elf::{PT_DYNAMIC, PT_LOAD, PT_PHDR, SHF_ALLOC, SHT_NOBITS};
 
 use crate::format::Segment;
 use crate::goal::{Goal, Names};
@@ -206,14 +206,12 @@ fn one_note(it: &Finished) -> bool {
 }
 
 fn interpreter_is_right(it: &Finished) -> bool {
-    let bytes = |image: &Image| {
-        let segment = image.segments.iter().find(|it| it.kind == PT_INTERP && it.filesz > 0)?;
-        it.after.bytes_at(segment.offset, segment.filesz)
+    let now = it.after.interpreter();
+    let Some(path) = &it.goal.interpreter else {
+        return it.before.interpreter().is_none() == now.is_none();
     };
-    match &it.goal.interpreter {
-        Some(path) => bytes(&it.after).and_then(|bytes| bytes.strip_suffix(b"\0")) == Some(path),
-        None => it.before.interpreter().is_none() == it.after.interpreter().is_none(),
-    }
+    let bytes = now.and_then(|segment| it.after.bytes_at(segment.offset, segment.filesz));
+    bytes.and_then(|bytes| bytes.strip_suffix(b"\0")) == Some(path)
 }
 
 /// Returns true if both this crate and the core's parser read the wanted strings.

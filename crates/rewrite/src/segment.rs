@@ -110,12 +110,8 @@ impl Appended {
         self.moves.push((old, place));
     }
 
-    /// Ends the read-only segment.
-    pub(crate) fn close(&mut self) -> Result<()> {
-        self.close_as(self.offset, PF_R)
-    }
-
-    fn close_as(&mut self, offset: u64, flags: ProgramFlags) -> Result<()> {
+    /// Ends the segment that begins at this offset.
+    pub(crate) fn close(&mut self, offset: u64, flags: ProgramFlags) -> Result<()> {
         let filesz = self.end() - offset;
         let vaddr = offset.wrapping_add(self.bias);
         // A segment must not wrap around the end of the address space.
@@ -141,7 +137,7 @@ impl Appended {
         // One entry on MIPS is relative to its own address, so the content depends on it.
         let bytes = content(vaddr)?;
         let place = self.push(&bytes, ALIGN);
-        self.close_as(offset, PF_R | PF_W)?;
+        self.close(offset, PF_R | PF_W)?;
         Ok(place)
     }
 

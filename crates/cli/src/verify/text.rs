@@ -68,8 +68,8 @@ pub(crate) fn text(out: &mut impl Write, look: Look, report: &Report) -> io::Res
 /// Writes a line for each store whose farms and caches were not compared.
 fn write_unjudged(out: &mut impl Write, look: Look, report: &Report) -> io::Result<()> {
     let mut stores: BTreeMap<(&BString, Strategy), u64> = BTreeMap::new();
-    for unchecked in report.unjudged.iter().map(|it| &it.unchecked) {
-        *stores.entry((&unchecked.store, unchecked.strategy)).or_default() += 1;
+    for unjudged in &report.unjudged {
+        *stores.entry((&unjudged.store, unjudged.strategy)).or_default() += 1;
     }
     for ((store, strategy), number) in stores {
         let objects = counted(number, "object", "objects");

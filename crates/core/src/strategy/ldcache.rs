@@ -66,7 +66,14 @@ pub fn plan(
             parts.push(Plan::only(path.as_ref(), FindingKind::OutsideStores));
             continue;
         };
-        let package = packages.entry(root).or_insert_with(|| Package::new(fs, settings));
+        let package = packages.entry(root).or_insert_with(|| Package {
+            fs,
+            settings,
+            target: None,
+            answers: BTreeMap::new(),
+            files: Vec::new(),
+            run_paths: Vec::new(),
+        });
         parts.push(package.add(path, subject));
     }
     for closure in closures {
@@ -114,17 +121,6 @@ impl Entered {
 }
 
 impl<'a> Package<'a> {
-    fn new(fs: &'a dyn FileSystem, settings: &'a Settings) -> Self {
-        Self {
-            fs,
-            settings,
-            target: None,
-            answers: BTreeMap::new(),
-            files: Vec::new(),
-            run_paths: Vec::new(),
-        }
-    }
-
     /// Adds an object. Returns its findings.
     fn add(&mut self, path: BString, subject: &Subject) -> Plan {
         let ident = subject.view.ident;

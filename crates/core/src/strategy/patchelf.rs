@@ -20,7 +20,10 @@ pub fn descriptor(fs: &dyn FileSystem, view: &ObjectView) -> Option<Vec<u8>> {
     if path.is_empty() {
         return None;
     }
-    let needed: Vec<&BStr> = view.needed().filter(|needed| is_recorded(needed)).collect();
+    // These are searched for, and a list can contain them.
+    let is_recorded =
+        |it: &&BStr| !it.is_empty() && !it.contains(&b'/') && !it.contains(&b':');
+    let needed: Vec<&BStr> = view.needed().filter(is_recorded).collect();
     let mut records: BTreeMap<&BStr, Vec<Vec<u8>>> = BTreeMap::new();
     for dir in path.split(|&byte| byte == b':') {
         let is_hint = is_hint(fs, dir);
@@ -35,11 +38,6 @@ pub fn descriptor(fs: &dyn FileSystem, view: &ObjectView) -> Option<Vec<u8>> {
         }
     }
     (!records.is_empty()).then(|| note::write(Vec::new(), records))
-}
-
-/// Returns true for a name that is searched for and that a list can contain.
-fn is_recorded(needed: &BStr) -> bool {
-    !needed.is_empty() && !needed.contains(&b'/') && !needed.contains(&b':')
 }
 
 /// Returns true if the loader must search the directory itself.

@@ -25,10 +25,14 @@ pub struct Checked {
     pub verdict: Verdict,
 }
 
-/// The files of a strategy for an object that [`object`] does not check, because they are outside the
-/// named stores.
+/// An object with a farm or a loader cache that was not compared.
+///
+/// [`object`] does not check files outside the named stores.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Unchecked {
+pub struct Unjudged {
+    /// The object.
+    #[serde(serialize_with = "lossy")]
+    pub path: BString,
     /// The strategy.
     #[serde(rename = "carrier")]
     pub strategy: Strategy,
@@ -37,14 +41,20 @@ pub struct Unchecked {
     pub store: BString,
 }
 
-/// Returns the files that [`object`] does not check, because `settings` lacks their store.
+/// Returns the answers that [`object`] does not check, because `settings` lacks their store. The report
+/// names the object by `path`.
 #[must_use]
-pub fn unchecked(fs: &dyn FileSystem, subject: &Subject, settings: &Settings) -> Vec<Unchecked> {
+pub fn unjudged(
+    fs: &dyn FileSystem,
+    subject: &Subject,
+    settings: &Settings,
+    path: &BString,
+) -> Vec<Unjudged> {
     let applied = Applied::new(fs, subject, settings);
     let of = |&strategy: &Strategy| {
         let package = (strategy.row().unnamed)(&applied)?;
         let end = package.rfind_byte(b'/').filter(|&end| end > 0)?;
-        Some(Unchecked { strategy, store: package[..end].into() })
+        Some(Unjudged { path: path.clone(), strategy, store: package[..end].into() })
     };
     Strategy::ALL.iter().filter_map(of).collect()
 }

@@ -74,7 +74,7 @@ pub(super) fn commit(sys: &Sys, wait: bool, batch: Vec<Prepared>) -> Vec<Result<
         Work::InPlace(in_place) => in_place.extend(),
     });
     if wait {
-        sync(sys, &mut slots, Atomic::content, InPlace::has_grown, not_reached);
+        sync(sys, &mut slots, |it| Some((it.new.id, it.new.on())), InPlace::has_grown, not_reached);
     }
     each(&mut slots, |work| match work {
         Work::Atomic(atomic) => atomic.replace_old(sys),
@@ -84,7 +84,7 @@ pub(super) fn commit(sys: &Sys, wait: bool, batch: Vec<Prepared>) -> Vec<Result<
     if wait {
         // Some new bytes of a file written in place may have reached the disk, and then its trailer has the only
         // copy of the old ones: after an error the file is left as it is.
-        sync(sys, &mut slots, Atomic::directory, |_| true, not_synced);
+        sync(sys, &mut slots, |it| Some((it.new.dir.id, it.new.dir.on())), |_| true, not_synced);
     }
     each(&mut slots, |work| match work {
         Work::Atomic(_) => Ok(()),
@@ -111,16 +111,6 @@ fn each(slots: &mut [Slot], step: impl Fn(&mut Work) -> Result<(), WriteError> +
 
 /// A file or directory to sync; several files may share it.
 type Target<'a> = (FileId, On<'a>);
-
-impl Atomic {
-    fn content(&self) -> Option<Target<'_>> {
-        Some((self.new.id, self.new.on()))
-    }
-
-    fn directory(&self) -> Option<Target<'_>> {
-        Some((self.new.dir.id, self.new.dir.on()))
-    }
-}
 
 /// Syncs a target of each file that is replaced, and those files written in place that are chosen.
 fn sync(

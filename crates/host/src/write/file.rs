@@ -99,10 +99,6 @@ impl FileUnderEdit {
     pub(super) fn name(&self) -> &OsStr {
         self.path.file_name().unwrap_or(OsStr::new("."))
     }
-
-    pub(super) fn parent(&self) -> PathBuf {
-        parent(&self.path)
-    }
 }
 
 /// Returns the directory of a path.

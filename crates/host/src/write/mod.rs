@@ -142,7 +142,7 @@ impl Writer {
         let work = if in_place {
             Work::InPlace(Box::new(InPlace::prepare(&self.sys, file, patch, &self.options)?))
         } else {
-            let dir = self.dir(&file.parent())?;
+            let dir = self.dir(&file::parent(&file.path))?;
             Work::Atomic(Box::new(Atomic::prepare(&self.sys, &dir, file, &patch, &self.options)?))
         };
         Ok(Prepared { work, lengths })
@@ -152,7 +152,7 @@ impl Writer {
     /// order. If a file fails, the others are still written.
     #[must_use]
     pub fn commit(&self, batch: Vec<Prepared>) -> Vec<Result<(), WriteError>> {
-        batch::commit(&self.sys, self.waits(), batch)
+        batch::commit(&self.sys, !self.options.no_sync, batch)
     }
 
     /// Writes one file: [`Self::prepare`], then [`Self::commit`].
@@ -186,11 +186,7 @@ impl Writer {
 
     /// Syncs a file or directory, if the options want that.
     fn sync(&self, on: On<'_>) -> Result<(), Errno> {
-        if self.waits() { self.sys.sync(on) } else { Ok(()) }
-    }
-
-    fn waits(&self) -> bool {
-        !self.options.no_sync
+        if self.options.no_sync { Ok(()) } else { self.sys.sync(on) }
     }
 
     /// Returns true if the file must be written in place, or an error if the options forbid to

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use becalm_core::closure::Subject;
 use becalm_core::fs::MappedFs;
+use becalm_core::search::store::below;
 use becalm_core::strategy::{Finding, FindingKind, Plan, Severity, real_path};
 use becalm_host::{WalkOptions, find_objects};
 use bstr::{BStr, BString};
@@ -40,7 +41,7 @@ pub(super) fn plan(
     let is_told = |path: &BString| targets.contains(path) || !known.contains(path);
     plan.files.retain(|file| is_told(&file.path));
     for root in roots.iter().filter(|root| is_outside(planner, root)) {
-        plan.creations.retain(|creation| !is_in(creation.path.as_ref(), root));
+        plan.creations.retain(|creation| below(&creation.path, root).is_none());
         plan.findings.push(Finding::of_file(root.as_ref(), FindingKind::OutsidePaths));
     }
     let is_grave = |finding: &Finding| finding.severity >= Severity::Conflict;
@@ -51,10 +52,6 @@ pub(super) fn plan(
 /// True for a package that was only partly named.
 fn is_outside(planner: &Planner<'_>, root: &BString) -> bool {
     let folders = || planner.settings.folders.iter();
-    let covers = |folder: &BString| folder == root || is_in(root.as_ref(), folder);
-    folders().any(|folder| is_in(folder.as_ref(), root)) && !folders().any(covers)
-}
-
-fn is_in(path: &BStr, folder: &BString) -> bool {
-    path.strip_prefix(folder.as_slice()).is_some_and(|below| below.starts_with(b"/"))
+    let covers = |folder: &BString| folder == root || below(root, folder).is_some();
+    folders().any(|folder| below(folder, root).is_some()) && !folders().any(covers)
 }

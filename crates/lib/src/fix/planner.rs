@@ -1,7 +1,5 @@
 //! The context of a plan: the options, the assumptions and the places of files.
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
 use becalm_core::facts::{Environment, Libc, Readers};
@@ -13,7 +11,7 @@ use bstr::{BStr, BString, ByteSlice};
 
 use crate::assume::Assumptions;
 use crate::fix::options::Options;
-use crate::path::bytes;
+use crate::path::{bytes, path_of};
 use crate::problem::NoPlace;
 use crate::progress::Progress;
 
@@ -83,7 +81,7 @@ impl<'a> Planner<'a> {
             // A planned file does not exist yet, but its directory does.
             let at = here.rfind_byte(b'/').ok_or(error)?;
             let dir = os.host_path(here[..at.max(1)].as_bstr())?;
-            Ok(dir.join(OsStr::from_bytes(&here[at + 1..])))
+            Ok(dir.join(path_of(&here[at + 1..])))
         });
         place.map_err(|error: HostError| error.into())
     }

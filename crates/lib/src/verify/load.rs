@@ -5,10 +5,7 @@
 //! point. The second cannot be observed without writing to the store, so it is predicted from the
 //! original bytes in each file's trailer.
 
-use std::ffi::OsStr;
 use std::fs::File;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 
 use anyhow::{Result, anyhow, bail};
 use becalm_core::closure::{self, Closure, Subject};
@@ -26,6 +23,7 @@ use serde::Serialize;
 use crate::assume::Assumptions;
 use crate::fix::loader::loader;
 use crate::json::{lossy, lossy_list};
+use crate::path::path_of;
 use crate::targets::Target;
 use crate::words::{words, words_of_chain};
 
@@ -99,7 +97,6 @@ fn plain(fs: &dyn FileSystem, now: &Closure) -> Result<Vec<(FileId, BString)>> {
 
 /// Returns the object as it was before becalm edited it; `None` if becalm did not edit it.
 fn original(path: &BStr) -> Result<Option<elf::ObjectView>> {
-    let file = File::open(Path::new(OsStr::from_bytes(path)));
-    let file = file.map_err(|error| anyhow!(words(&error)))?;
+    let file = File::open(path_of(path)).map_err(|error| anyhow!(words(&error)))?;
     becalm_rewrite::original(&ReadCache::new(file)).map_err(|error| anyhow!("{path}: {error}"))
 }

@@ -18,7 +18,7 @@ use anyhow::Result;
 use becalm_core::closure::SubjectKind;
 use becalm_core::facts::Environment;
 use becalm_core::strategy::Settings;
-use becalm_core::strategy::verify::{self, Checked, Unchecked};
+use becalm_core::strategy::verify::{self, Checked, Unjudged};
 use bstr::{BStr, BString};
 use rayon::prelude::*;
 use rustc_hash::FxHashSet;
@@ -71,17 +71,6 @@ pub struct Report {
     /// Files and folders that could not be examined.
     #[serde(rename = "errors")]
     pub problems: Vec<Problem>,
-}
-
-/// An object with a farm or a loader cache that was not compared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Unjudged {
-    /// The object.
-    #[serde(serialize_with = "lossy")]
-    pub path: BString,
-    /// The strategy and the store.
-    #[serde(flatten)]
-    pub unchecked: Unchecked,
 }
 
 /// One object with a strategy.
@@ -173,9 +162,9 @@ impl Verifier {
         if !answers.is_empty() {
             report.objects.push(Object { path: target.shown.clone(), answers });
         }
-        let unchecked = verify::unchecked(&session, &closure.subject, &self.settings).into_iter();
-        let unjudged = |unchecked| Unjudged { path: target.shown.clone(), unchecked };
-        report.unjudged.extend(unchecked.map(unjudged));
+        let unjudged =
+            verify::unjudged(&session, &closure.subject, &self.settings, &target.shown);
+        report.unjudged.extend(unjudged);
         let audit = closure.subject.view.dynamic.as_ref().and_then(|d| d.audit.as_ref());
         // `DT_AUDIT` has paths of the running system, which are others inside another root.
         if let Some(list) = audit.filter(|_| self.assumed.fs.is_real_root()) {

@@ -1,11 +1,8 @@
 //! Creations of a plan: directories of links, loader caches, and the directories that contain them.
 
-use crate::problem::NoPlace;
-use becalm_host::write::WriteError;
 use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,9 +10,11 @@ use becalm_core::fs::Added;
 use becalm_core::path;
 use becalm_core::strategy::row::PackageFile;
 use becalm_core::strategy::{Created, Strategy, farm};
-use becalm_host::write::Existing;
+use becalm_host::write::{Existing, WriteError};
 use bstr::{BStr, ByteSlice};
 
+use crate::path::{path_bytes, path_of};
+use crate::problem::NoPlace;
 use crate::writing::{Changed, Editor, Outcome, is_busy, reason};
 
 /// Mode of a file that is made: for everyone to read.
@@ -166,9 +165,8 @@ fn farms(creations: &[Created]) -> Farms<'_> {
     for creation in creations {
         if let Added::Link { target } = &creation.kind {
             let dir = place_of(creation);
-            let name = OsStr::from_bytes(&creation.path[dir.len() + 1..]).to_owned();
-            let target = PathBuf::from(OsStr::from_bytes(target));
-            farms.entry(dir).or_default().push((name, target));
+            let name = path_of(&creation.path[dir.len() + 1..]).into_os_string();
+            farms.entry(dir).or_default().push((name, path_of(target)));
         }
     }
     farms
@@ -208,13 +206,12 @@ pub(crate) fn is_our_farm(path: &Path, existing: &Existing) -> bool {
 /// True for a path below becalm's directory in a package.
 pub(crate) fn lies_in_farms(path: &Path) -> bool {
     let place = format!("/{}/", farm::FARMS);
-    path.as_os_str().as_bytes().contains_str(place)
+    path_bytes(path).contains_str(place)
 }
 
 #[cfg(test)]
 mod tests {
     use becalm_host::write::WriteOptions;
-    use bstr::BString;
 
     use super::*;
     use crate::progress::Silent;
@@ -224,12 +221,12 @@ mod tests {
         let root = tempfile::tempdir().expect("made");
         let farm = root.path().join(farm::FARMS).join("lib/libtwo.so");
         let link = farm.join("libone.so");
-        let path = BString::from(link.as_os_str().as_bytes());
+        let path = path_bytes(&link);
         // The plan has no directory: they were there when it was made.
         let creations =
             [Created { path, kind: Added::Link { target: "/one/lib/libone.so".into() } }];
         let editor = Editor::new(WriteOptions::default(), &Silent);
-        let host = |path: &BStr| Ok(PathBuf::from(OsStr::from_bytes(path)));
+        let host = |path: &BStr| Ok(path_of(path));
         let made = make(&editor, &creations, host);
         assert!(made.iter().all(|made| made.outcome.is_written()), "{made:?}");
         assert_eq!(fs::read_link(link).expect("is there"), Path::new("/one/lib/libone.so"));

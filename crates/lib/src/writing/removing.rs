@@ -3,13 +3,11 @@
 
 use std::fs::{self, ReadDir};
 use std::iter;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use becalm_core::strategy::farm;
 use becalm_host::write::{Existing, has_mode_of_made};
-use bstr::ByteSlice;
 use rustc_hash::FxHashSet;
 
 use crate::path::{path_bytes, path_of};
@@ -126,7 +124,7 @@ impl<'a> Remover<'a> {
 
 /// Returns the path of the list of objects that were changed to name a farm.
 pub(crate) fn list_of(farm: &Path) -> Option<PathBuf> {
-    let list = farm::list_of(farm.as_os_str().as_bytes().as_bstr())?;
+    let list = farm::list_of(path_bytes(farm).as_ref())?;
     Some(path_of(&list))
 }
 
