@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
+use clap::Args;
 
 use crate::child;
 
@@ -57,26 +57,15 @@ mount --bind "$above/usr" /usr
 exec "$@"
 "#;
 
-/// The file system on the disk.
-#[derive(Clone, Copy, Default, ValueEnum)]
-enum Format {
-    #[default]
-    Ext4,
-    /// Compressed with zstd
-    Squashfs,
-    /// Compressed with LZ4
-    Erofs,
-}
-
 /// Options of the disk.
 #[derive(Args)]
 pub(crate) struct SlowDisk {
     /// Latency of each read, in microseconds
     #[arg(long, default_value_t = 1000)]
     delay_us: u64,
-    /// The file system on the disk
-    #[arg(long, value_enum, default_value_t)]
-    format: Format,
+    /// The file system on the disk; squashfs is compressed with zstd, erofs with LZ4
+    #[arg(long, value_parser = ["ext4", "squashfs", "erofs"], default_value = "ext4")]
+    format: String,
     /// The command
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -90,12 +79,11 @@ pub(crate) fn run(args: &SlowDisk) -> Result<ExitCode> {
     if !nix::unistd::geteuid().is_root() {
         bail!("a slow disk needs root");
     }
-    let format =
-        args.format.to_possible_value().map_or_else(String::new, |it| it.get_name().to_owned());
+    let format = &args.format;
     let folder = Path::new("target/lab/slowdisk");
     fs::create_dir_all(folder)?;
     let folder = folder.canonicalize()?;
-    let image = folder.join(&format);
+    let image = folder.join(format);
     let disk = folder.join("mount");
     let (below, above) = (disk.join("disk"), disk.join("files"));
     fs::create_dir_all(&below)?;
@@ -103,11 +91,11 @@ pub(crate) fn run(args: &SlowDisk) -> Result<ExitCode> {
     if !image.exists() {
         eprintln!("lab: making {}", image.display());
         let mut make = Command::new("unshare");
-        make.args(["--mount", "sh", "-euc", MAKE, "sh", &format]).args([&image, &above]);
+        make.args(["--mount", "sh", "-euc", MAKE, "sh", format]).args([&image, &above]);
         child::whole(&mut make).context("no image")?;
     }
     let mut slow = Command::new(std::env::current_exe()?);
     slow.args(["slowfs", "--delay-us", "0", "--read-delay-us", &args.delay_us.to_string()]);
-    slow.args([&folder, &below]).args(["--", "sh", "-euc", RUN, "sh", &format]);
-    Err(slow.args([&below.join(&format), &above]).args(&args.command).exec().into())
+    slow.args([&folder, &below]).args(["--", "sh", "-euc", RUN, "sh", format]);
+    Err(slow.args([&below.join(format), &above]).args(&args.command).exec().into())
 }
