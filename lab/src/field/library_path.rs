@@ -16,16 +16,16 @@ const ENTRIES: usize = 13;
 /// Counts, for each loader, the directories of the first search and the tried files.
 pub(super) fn rows(loaders: &[PathBuf]) -> Result<Vec<Row>> {
     let scratch = tempfile::tempdir()?;
-    let built = search_path::build(scratch.path(), ENTRIES, 1, false)?;
-    let path = joined(&built.dirs);
-    let own = Dynamic::read(&built.program)?.interpreter.context("a program without a loader")?;
+    let (program, dirs) = search_path::build(scratch.path(), ENTRIES, 1, false)?;
+    let path = joined(&dirs);
+    let own = Dynamic::read(&program)?.interpreter.context("a program without a loader")?;
     let own = PathBuf::from(own);
     let mut rows = Vec::new();
     for loader in loaders.iter().chain([&own]) {
         let mut command = child::command(loader);
         command.env("LD_DEBUG", "libs").env("LD_LIBRARY_PATH", &path);
         // A program for a later release is not listed, but its libraries are searched for.
-        let said = child::finish(command.arg("--list").arg(&built.program))?;
+        let said = child::finish(command.arg("--list").arg(&program))?;
         let (dirs, tried) = searched(&said.stdout, &said.stderr);
         let theirs = if rows.is_empty() { "209 directories" } else { "" };
         let what = format!("{ENTRIES} entries, one library, {}", release(loader)?);

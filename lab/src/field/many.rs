@@ -23,9 +23,9 @@ const ROUNDS: usize = 3;
 pub(super) fn rows(tool: &Path) -> Result<Vec<Row>> {
     let tool = tool.canonicalize().with_context(naming(tool))?;
     let scratch = tempfile::tempdir()?;
-    let built = search_path::build(scratch.path(), DIRS, LIBRARIES, true)?;
-    let dir = built.program.parent().context("a program without a folder")?;
-    let (store, program) = (dir.to_str(), built.program.to_str());
+    let (program, _) = search_path::build(scratch.path(), DIRS, LIBRARIES, true)?;
+    let dir = program.parent().context("a program without a folder")?;
+    let (store, program) = (dir.to_str(), program.to_str());
     let (store, program) = store.zip(program).context("a folder for scratch files in UTF-8")?;
     let mut failed = [0; 2];
     let mut times: [Vec<f64>; 2] = Default::default();

@@ -10,15 +10,8 @@ use rayon::prelude::*;
 use crate::child;
 use crate::import::write::joined;
 
-/// A built program, which prints the sum of the numbers of its libraries.
-pub(super) struct Built {
-    /// Its absolute path; it takes no arguments.
-    pub(super) program: PathBuf,
-    /// The directories of its libraries, in the order of the search.
-    pub(super) dirs: Vec<PathBuf>,
-}
-
-/// Builds a program and so many directories below `dir`, with libraries in them that need nothing themselves.
+/// Builds a program, which prints the sum of the numbers of its libraries, and so many directories below `dir`, with
+/// libraries in them that need nothing themselves. Returns the paths of the program and of the directories.
 /// Its run path has the directories if `has_run_path` is true; otherwise `LD_LIBRARY_PATH` must.
 ///
 /// # Errors
@@ -28,7 +21,7 @@ pub(super) fn build(
     dirs: usize,
     libraries: usize,
     has_run_path: bool,
-) -> Result<Built> {
+) -> Result<(PathBuf, Vec<PathBuf>)> {
     let dir = dir.canonicalize()?;
     let dirs: Vec<PathBuf> =
         (1..=dirs).map(|number| dir.join(format!("package-{number:02}/lib"))).collect();
@@ -40,7 +33,7 @@ pub(super) fn build(
     files.par_iter().enumerate().try_for_each(|(number, file)| library(number, file))?;
     let program = dir.join("program");
     self::program(&program, &files, has_run_path.then_some(&dirs[..]))?;
-    Ok(Built { program, dirs })
+    Ok((program, dirs))
 }
 
 fn library(number: usize, file: &Path) -> Result<()> {
@@ -87,11 +80,11 @@ mod tests {
             return None;
         }
         let dir = tempfile::tempdir().unwrap();
-        let built = build(dir.path(), dirs, libraries, has_run_path).unwrap();
-        assert_eq!(built.dirs.len(), dirs);
-        let mut command = child::command(&built.program);
+        let (program, made) = build(dir.path(), dirs, libraries, has_run_path).unwrap();
+        assert_eq!(made.len(), dirs);
+        let mut command = child::command(&program);
         if !has_run_path {
-            command.env("LD_LIBRARY_PATH", joined(&built.dirs));
+            command.env("LD_LIBRARY_PATH", joined(&made));
         }
         let run = child::finish(command.env("LD_DEBUG", "libs")).unwrap();
         assert_eq!(run.stdout, format!("{}\n", (0..libraries).sum::<usize>()));
