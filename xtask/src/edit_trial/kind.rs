@@ -65,11 +65,8 @@ pub(super) fn of(original: &[u8], found: &dyn Fn(&[u8]) -> Option<BString>) -> V
         .map(|name| Edit::ReplaceNeeded { from: name.to_owned(), to: path_of(name, found) })
         .collect();
     kinds.push(kind("run-path", vec![run_path(RunPathKind::Keep)]));
-    kinds.push(Kind {
-        name: "rpath",
-        edits: vec![run_path(RunPathKind::Rpath)],
-        same_set: dynamic.runpath.is_none(),
-    });
+    let rpath = kind("rpath", vec![run_path(RunPathKind::Rpath)]);
+    kinds.push(Kind { same_set: dynamic.runpath.is_none(), ..rpath });
     if old.is_some() {
         let none = Edit::RunPath { kind: RunPathKind::Keep, value: None };
         kinds.push(Kind { name: "no-run-path", edits: vec![none], same_set: false });
