@@ -10,11 +10,7 @@ use anyhow::{Context, Result};
 /// For `env NAME=VALUE… PROGRAM ARGUMENT…`, changes the variables that a test sets and adds the
 /// others before the program. Some tests set `LD_AUDIT` for their children if it is not set; their
 /// module is read from their source.
-const SCRIPT: &str = r#"#!/bin/sh
-audit=@AUDIT@
-libraries=@LIBRARIES@
-log=@LOG@
-sources=@SOURCES@
+const SCRIPT: &str = r#"
 [ "$1" = env ] || set -- env "$@"
 left=$#
 in_front=1
@@ -61,11 +57,11 @@ pub(super) struct Added<'a> {
 pub(super) fn write(file: &Path, sources: &Path, added: Added<'_>) -> Result<String> {
     let quoted =
         |path: Option<&Path>| path.map_or_else(String::new, |path| format!("'{}'", path.display()));
-    let script = SCRIPT
-        .replace("@AUDIT@", &quoted(added.module))
-        .replace("@LIBRARIES@", &quoted(added.library_path))
-        .replace("@LOG@", &quoted(added.log))
-        .replace("@SOURCES@", &quoted(Some(sources)));
+    let Added { library_path, module, log } = added;
+    let [audit, libraries, log, sources] = [module, library_path, log, Some(sources)].map(quoted);
+    let script = format!(
+        "#!/bin/sh\naudit={audit} libraries={libraries} log={log} sources={sources}{SCRIPT}"
+    );
     fs::write(file, script).with_context(|| file.display().to_string())?;
     fs::set_permissions(file, fs::Permissions::from_mode(0o755))?;
     Ok(format!("test-wrapper={}", file.display()))
