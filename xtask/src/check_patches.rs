@@ -51,10 +51,7 @@ pub fn run(options: &Options) -> Result<bool> {
 
 /// Returns the output of `patch`, as an error if a patch did not apply.
 fn apply(series: &[&str], tree: &Path) -> Result<Result<String, String>> {
-    let mut names = BTreeSet::new();
-    for patch in series {
-        names.extend(touched(patch));
-    }
+    let names: BTreeSet<&str> = series.iter().flat_map(|patch| touched(patch)).collect();
     let copy = tempfile::tempdir()?;
     for name in names {
         let (from, to) = (tree.join(name), copy.path().join(name));

@@ -27,8 +27,8 @@ pub(crate) struct Selection {
     /// Seed of the sample: the same seed selects the same objects.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// A folder of this machine to search for objects [default: /usr].
-    #[arg(long, value_name = "DIR")]
+    /// A folder of this machine to search for objects.
+    #[arg(long, value_name = "DIR", default_value = "/usr")]
     folder: Vec<PathBuf>,
     /// A lab store: every object of it.
     #[arg(long, value_name = "DIR")]
@@ -82,18 +82,15 @@ pub(crate) struct Object {
 
 /// Returns the places of the options. `musl` adds this machine's objects under musl's loader.
 pub(crate) fn places(options: &Selection, with_musl: bool) -> Result<Vec<Place>> {
-    let real = Place::here;
-    let usr = vec![PathBuf::from("/usr")];
-    let folders = if options.folder.is_empty() { &usr } else { &options.folder };
-    let mut places = vec![real("system", folders, false)];
+    let mut places = vec![Place::here("system", &options.folder, false)];
     if with_musl {
-        let mut musl = real("musl", folders, false);
+        let mut musl = Place::here("musl", &options.folder, false);
         musl.loader = Some("/lib/ld-musl-x86_64.so.1".into());
         places.push(musl);
     }
     for store in &options.store {
         let store = store.canonicalize().with_context(|| store.display().to_string())?;
-        places.push(real(&format!("store {}", store.display()), &[store], true));
+        places.push(Place::here(&format!("store {}", store.display()), &[store], true));
     }
     for sysroot in options.sysroots.iter().flat_map(fs::read_dir).flatten() {
         let root = sysroot?.path();

@@ -93,10 +93,8 @@ pub fn run(options: &Options) -> Result<bool> {
 /// Returns the folder of the environment, which is kept for the next run: in the user's cache, one for each
 /// set of wheels.
 fn folder(full: bool) -> Result<PathBuf> {
-    let named = |name: &str| {
-        let dir = PathBuf::from(std::env::var_os(name)?);
-        dir.is_absolute().then_some(dir)
-    };
+    let named =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|dir| dir.is_absolute());
     let cache = named("XDG_CACHE_HOME").or_else(|| Some(named("HOME")?.join(".cache")));
     let cache = cache.context("no home directory")?;
     Ok(cache.join(if full { "becalm/wheels-full" } else { "becalm/wheels" }))
