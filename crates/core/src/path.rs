@@ -68,28 +68,23 @@ pub fn normal(path: &[u8]) -> BString {
 /// first and last at the ends. `fits` compares a byte of a part with one of the text. The time is at
 /// worst the product of the two lengths.
 pub(crate) fn matches(pattern: &[u8], text: &[u8], fits: impl Fn(u8, u8) -> bool) -> bool {
-    let (mut in_pattern, mut in_text) = (0, 0);
-    // The part after the last star, and the place in the text where it was tried.
-    let mut tried = None;
-    while in_text < text.len() {
-        match (pattern.get(in_pattern), &mut tried) {
-            (Some(b'*'), _) => {
-                in_pattern += 1;
-                tried = Some((in_pattern, in_text));
-            }
-            (Some(&part), _) if fits(part, text[in_text]) => {
-                in_pattern += 1;
-                in_text += 1;
-            }
-            // The first place of the parts before is enough: a later one would leave less of the text.
-            (_, Some((part, place))) => {
-                *place += 1;
-                (in_pattern, in_text) = (*part, *place);
-            }
-            (_, None) => return false,
-        }
+    let is_same = |part: &[u8], text: &[u8]| {
+        part.len() == text.len() && part.iter().zip(text).all(|(&part, &byte)| fits(part, byte))
+    };
+    let Some((head, rest)) = pattern.split_once_str("*") else { return is_same(pattern, text) };
+    let Some((start, mut text)) = text.split_at_checked(head.len()) else { return false };
+    let mut parts: Vec<&[u8]> = rest.split_str("*").collect();
+    let tail = parts.pop().unwrap_or_default();
+    for part in parts {
+        // The first place is enough: a later one would leave less of the text for the other parts.
+        let mut ends = part.len()..=text.len();
+        let Some(end) = ends.find(|&end| is_same(part, &text[end - part.len()..end])) else {
+            return false;
+        };
+        text = &text[end..];
     }
-    pattern[in_pattern..].iter().all(|&byte| byte == b'*')
+    let end = text.len().checked_sub(tail.len());
+    is_same(head, start) && end.is_some_and(|end| is_same(tail, &text[end..]))
 }
 
 /// Returns the path without the slashes at its end. `/` stays.
