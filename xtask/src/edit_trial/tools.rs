@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result};
-use becalm_core::record::compare::{listed, not_found};
+use becalm_core::record::compare::listed;
 use becalm_core::{elf, path};
+use becalm_testing::oracle::not_found;
 use bstr::{BString, ByteSlice};
 
 use super::check::Done;

@@ -21,8 +21,7 @@ pub fn descriptor(fs: &dyn FileSystem, view: &ObjectView) -> Option<Vec<u8>> {
         return None;
     }
     // These are searched for, and a list can contain them.
-    let is_recorded =
-        |it: &&BStr| !it.is_empty() && !it.contains(&b'/') && !it.contains(&b':');
+    let is_recorded = |it: &&BStr| !it.is_empty() && !it.contains(&b'/') && !it.contains(&b':');
     let needed: Vec<&BStr> = view.needed().filter(is_recorded).collect();
     let mut records: BTreeMap<&BStr, Vec<Vec<u8>>> = BTreeMap::new();
     for dir in path.split(|&byte| byte == b':') {

@@ -162,8 +162,7 @@ impl Verifier {
         if !answers.is_empty() {
             report.objects.push(Object { path: target.shown.clone(), answers });
         }
-        let unjudged =
-            verify::unjudged(&session, &closure.subject, &self.settings, &target.shown);
+        let unjudged = verify::unjudged(&session, &closure.subject, &self.settings, &target.shown);
         report.unjudged.extend(unjudged);
         let audit = closure.subject.view.dynamic.as_ref().and_then(|d| d.audit.as_ref());
         // `DT_AUDIT` has paths of the running system, which are others inside another root.
