@@ -114,17 +114,14 @@ type Said = Option<Vec<String>>;
 
 fn tcl(line: &str, variables: &mut Variables) -> Said {
     let words = tcl_words(line);
-    let is_set = |command: &str| command == "setenv" || command == "pushenv";
-    let is_path = |command: &str| command == "prepend-path" || command == "append-path";
-    let value = |word: &&str| tcl_value(word, variables);
-    match words.as_slice() {
+    let values: &[&str] = match words.as_slice() {
         ["set", name, word, ..] => {
-            let value = value(word);
+            let value = tcl_value(word, variables);
             variables.insert((*name).to_owned(), value);
-            Some(Vec::new())
+            &[]
         }
-        [command, VARIABLE, values @ ..] if is_set(command) => values.iter().map(value).collect(),
-        [command, rest @ ..] if is_path(command) => {
+        ["setenv" | "pushenv", VARIABLE, values @ ..] => values,
+        ["prepend-path" | "append-path", rest @ ..] => {
             let mut rest = rest;
             while let [option, after @ ..] = rest
                 && option.starts_with('-')
@@ -133,13 +130,11 @@ fn tcl(line: &str, variables: &mut Variables) -> Said {
                 let takes_word = matches!(*option, "-d" | "--delim");
                 rest = if takes_word { after.get(1..).unwrap_or_default() } else { after };
             }
-            match rest {
-                [VARIABLE, values @ ..] => values.iter().map(value).collect(),
-                _ => Some(Vec::new()),
-            }
+            rest.strip_prefix(&[VARIABLE]).unwrap_or_default()
         }
-        _ => Some(Vec::new()),
-    }
+        _ => &[],
+    };
+    values.iter().map(|word| tcl_value(word, variables)).collect()
 }
 
 /// Splits a line of Tcl into its words, with the braces or quotes around them.
