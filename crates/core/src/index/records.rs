@@ -1,10 +1,24 @@
 //! Reads numbers, strings and sections of a table: what the readers of its records have in common.
 
+use std::sync::Arc;
+
 use bstr::BStr;
 
 use super::header::{Header, Section};
 use super::layout::{Kind, Reader, kind};
-use super::{TableError, Time, hash};
+use super::{Condition, TableError, Time, hash};
+
+/// The conditions of a table, by number.
+pub(super) type Conditions<'c> = &'c [Arc<Condition>];
+
+/// Returns the condition with a number.
+pub(super) fn condition_at(
+    known: Conditions<'_>,
+    number: u32,
+) -> Result<Arc<Condition>, TableError> {
+    let condition = known.get(number as usize).cloned();
+    condition.ok_or(TableError::Damaged("it names a guard that it does not have"))
+}
 
 /// The bytes of a table with a valid header.
 #[derive(Clone, Debug)]

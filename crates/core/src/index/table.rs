@@ -8,15 +8,12 @@ use std::sync::Arc;
 use bstr::BString;
 
 use super::layout::{self, kind};
-use super::records::Table;
+use super::records::{Conditions, Table, condition_at};
 use super::{
     Condition, Directory, Edge, Fingerprint, Index, Object, Program, SearchDir, Start, TableError,
     Target, hash,
 };
 use super::{bound, origins, paths};
-
-/// The conditions of a table, by number.
-pub(super) type Conditions<'c> = &'c [Arc<Condition>];
 
 impl<'a> Table<'a> {
     /// Reads the header of a table and checks its checksum.
@@ -209,13 +206,4 @@ impl<'a> Table<'a> {
             seen: self.word(at + 24)?,
         })
     }
-}
-
-/// Returns the condition with a number.
-pub(super) fn condition_at(
-    known: Conditions<'_>,
-    number: u32,
-) -> Result<Arc<Condition>, TableError> {
-    let condition = known.get(number as usize).cloned();
-    condition.ok_or(TableError::Damaged("it names a guard that it does not have"))
 }

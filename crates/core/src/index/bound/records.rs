@@ -4,8 +4,7 @@ use super::start_variables;
 use super::{Bound, BoundObject, BoundProgram, BuildId, Member, Tables, Writes};
 use crate::index::encoder::{Encoder, Section};
 use crate::index::layout::{self, Writer, kind};
-use crate::index::records::Table;
-use crate::index::table::{Conditions, condition_at};
+use crate::index::records::{Conditions, Table, condition_at};
 use crate::index::{EncodeError, TableError, hash};
 
 const NO_BLOCK: u32 = u32::MAX;
