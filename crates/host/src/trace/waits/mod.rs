@@ -13,9 +13,8 @@
 mod event;
 mod ring;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -259,22 +258,38 @@ fn covered(mut times: Vec<(u64, u64)>) -> u64 {
     sum
 }
 
-/// Ranges of addresses, the newest last, with the file that each is of, if it is of one.
+/// Ranges of addresses by their starts.
 #[derive(Clone, Debug, Default)]
-struct Maps(Vec<(Range<u64>, Option<Arc<BString>>)>);
+struct Maps(BTreeMap<u64, Mapping>);
+
+/// The end of a range and the file that it is of, if it is of one.
+#[derive(Clone, Debug)]
+struct Mapping {
+    end: u64,
+    file: Option<Arc<BString>>,
+}
 
 impl Maps {
-    /// Maps a range, which hides what was there.
+    /// Maps a range, which replaces what was there.
     fn insert(&mut self, start: u64, end: u64, file: Option<BString>) {
-        // Those that the new one hides as a whole are dropped, so that their number stays that of the mappings.
-        self.0.retain(|(old, _)| old.start < start || end < old.end);
-        self.0.push((start..end, file.map(Arc::new)));
+        let before = self.0.range(..start).next_back().map(|(start, _)| *start);
+        let inside = self.0.range(start..end).map(|(start, _)| *start);
+        for old in inside.chain(before).collect::<Vec<_>>() {
+            let Some(mapping) = self.0.remove(&old) else { continue };
+            if mapping.end > end {
+                self.0.insert(end, mapping.clone());
+            }
+            if old < start {
+                self.0.insert(old, Mapping { end: mapping.end.min(start), ..mapping });
+            }
+        }
+        self.0.insert(start, Mapping { end, file: file.map(Arc::new) });
     }
 
     /// Returns the file at an address.
     fn file(&self, address: u64) -> Option<&Arc<BString>> {
-        let (_, file) = self.0.iter().rev().find(|(range, _)| range.contains(&address))?;
-        file.as_ref()
+        let (_, mapping) = self.0.range(..=address).next_back()?;
+        mapping.file.as_ref().filter(|_| address < mapping.end)
     }
 }
 
