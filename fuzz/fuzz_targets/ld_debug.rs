@@ -3,7 +3,7 @@
 #![no_main]
 
 use becalm_core::record::ld_debug;
-use becalm_testing::oracle::not_found;
+use becalm_testing::strace::not_found;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, ensure};
 use becalm_core::elf::ObjectView;
 use becalm_core::record::compare::listed;
 use becalm_host::{WalkOptions, find_objects};
-use becalm_testing::oracle::not_found;
+use becalm_testing::strace::not_found;
 use bstr::BString;
 use clap::Args;
 use rayon::prelude::*;

@@ -9,10 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context, Result};
-use becalm_core::record::compare::listed;
-use becalm_core::{elf, path};
-use becalm_testing::oracle::not_found;
-use bstr::{BString, ByteSlice};
+use becalm_core::elf;
+use bstr::BString;
 
 use super::check::Done;
 use super::debugger::{self, Stop};
@@ -50,6 +48,7 @@ pub(super) struct Bench {
 struct Listing {
     /// Loaded paths, and names that were not found.
     objects: BTreeSet<String>,
+    by_name: Vec<(String, String)>,
     crashed: bool,
 }
 
@@ -88,10 +87,9 @@ impl Bench {
 
     /// Returns the path at which the loader found a needed string of the original.
     pub(super) fn path_of(&self, name: &[u8]) -> Option<BString> {
-        let mut paths = self.listed.as_ref()?.objects.iter().filter(|path| path.starts_with('/'));
-        let path =
-            paths.find(|path| path.rsplit('/').next().is_some_and(|it| it.as_bytes() == name));
-        path.map(|path| path.as_str().into())
+        let listed = self.listed.as_ref()?;
+        let (_, path) = listed.by_name.iter().find(|(it, _)| it.as_bytes() == name)?;
+        path.starts_with('/').then(|| path.as_str().into())
     }
 
     fn list(&self, path: &Path) -> Result<Option<Listing>> {
@@ -220,6 +218,12 @@ impl Bench {
     }
 }
 
+/// Returns true for a line of the loader's list that names a file. An object that the kernel maps
+/// has only an address there, or a name that shows it.
+fn is_object(line: &str) -> bool {
+    !line.contains("vdso") && !line.starts_with("(0x")
+}
+
 /// Returns a complaint without the index of its dynamic entry or program header, which an edit
 /// shifts.
 fn without_number(line: &str) -> String {
@@ -263,12 +267,21 @@ fn warnings(path: &Path, slow: bool) -> Result<BTreeSet<String>> {
 
 impl Listing {
     fn read(output: &Output, folder: &Path) -> Self {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let folder = folder.display().to_string();
-        let found = listed(&output.stdout).into_iter();
-        let found = found.map(|path| path.to_string().replace(&folder, "DIR"));
-        let missing = not_found(&output.stdout).into_iter();
-        let missing = missing.map(|name| format!("{}: not found", path::name(name.as_bstr())));
-        Self { objects: found.chain(missing).collect(), crashed: output.status.signal().is_some() }
+        let mut listing = Self { crashed: output.status.signal().is_some(), ..Self::default() };
+        for line in text.lines().map(str::trim).filter(|line| is_object(line)) {
+            let line = line.split(" (0x").next().unwrap_or_default().replace(&folder, "DIR");
+            let (name, path) = match line.split_once(" => ") {
+                Some((name, path)) => (name.to_owned(), path.to_owned()),
+                None => (line.clone(), line),
+            };
+            let base = name.rsplit('/').next().unwrap_or_default().to_owned();
+            let object = if path == "not found" { format!("{base}: {path}") } else { path.clone() };
+            listing.objects.insert(object);
+            listing.by_name.push((name, path));
+        }
+        listing
     }
 }
 
@@ -298,12 +311,7 @@ mod tests {
 
     #[test]
     fn an_address_alone_is_no_object() {
-        let stdout =
-            b"\t(0x3f7f8000)\n\tlibc.so.6 => /e/libc.so.6 (0x3f7f8000)\n\t/d/a => not found\n";
-        let status = std::process::ExitStatus::default();
-        let output = Output { status, stdout: stdout.to_vec(), stderr: Vec::new() };
-        let listing = Listing::read(&output, Path::new("/e"));
-        let objects: Vec<&str> = listing.objects.iter().map(String::as_str).collect();
-        assert_eq!(objects, ["DIR/libc.so.6", "a: not found"]);
+        assert!(!is_object("(0x3f7f8000)"));
+        assert!(is_object("libc.so.6 => /lib/libc.so.6 (0x3f7f8000)"));
     }
 }

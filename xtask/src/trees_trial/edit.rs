@@ -92,7 +92,7 @@ const SCRIPTS: [Script; 24] = [
         "rename",
         "m",
         r#"case $1 in *.moved) new=${1%.moved};; *) new=$1.moved;; esac
-         test ! -e "$new" || none; mv -T "$1" "$new""#,
+         test ! -e "$new" -a ! -L "$new" || none; mv -T "$1" "$new""#,
     ),
     // By a rename, or with a moment without it.
     (

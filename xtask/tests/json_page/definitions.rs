@@ -54,7 +54,7 @@ impl Definitions {
     fn add(&self, file: &File, item: &syn::Item, prefix: &str, fields: &mut Vec<Field>) {
         match item {
             syn::Item::Struct(item) => {
-                for field in &item.fields {
+                for field in item.fields.iter().filter(|field| field.ident.is_some()) {
                     self.add_field(file, field, prefix, fields);
                 }
             }

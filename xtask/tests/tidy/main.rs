@@ -107,7 +107,7 @@ const CORE_LAYERS: [(&str, &[&str]); 18] = [
     ("facts", &[]),
     ("edit", &[]),
     ("patch", &[]),
-    ("fs", &["elf", "path"]),
+    ("fs", &["elf", "path", "lossy"]),
     ("probe", &["fs", "lossy"]),
     ("search", &["elf", "facts", "fs", "probe", "path"]),
     ("loader", &["elf", "facts", "fs", "probe", "search", "path"]),

@@ -88,7 +88,8 @@ enum Use {
 }
 
 /// Returns the needs of one start, and the bytes of the libraries whose TLS is static, at their worst
-/// alignment: at most that of all libraries, if the default is enough. Relocations are read only if it depends on them.
+/// alignment: at most that of all libraries, if the default is enough. Relocations are read only if it
+/// depends on them.
 #[must_use]
 pub fn of_closure(closure: &Closure, files: &dyn SymbolFiles) -> (Start, u64) {
     let objects = &closure.load.objects;

@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 
 use bstr::{BStr, BString, ByteSlice};
+use rustc_hash::FxHashSet;
 
 use super::applied::{Applied, Verdict};
 use super::note::{opened, reason_to_skip};
@@ -73,6 +74,7 @@ pub fn plan(
             answers: BTreeMap::new(),
             files: Vec::new(),
             run_paths: Vec::new(),
+            known: FxHashSet::default(),
         });
         parts.push(package.add(path, subject));
     }
@@ -100,6 +102,7 @@ struct Package<'a> {
     files: Vec<(FilePlan, i32)>,
     /// The run paths of the objects, each once for an ABI, with its first object.
     run_paths: Vec<(BString, i32, OwnPath<'a>)>,
+    known: FxHashSet<(i32, Vec<OwnDir>)>,
 }
 
 /// The answer to a name.
@@ -145,9 +148,7 @@ impl<'a> Package<'a> {
             answers.push(PlannedAnswer { needed: needed.clone(), ..PlannedAnswer::default() });
             own::agree(&mut self.answers, (flags, needed), found, Entered::conflict);
         }
-        let is_known =
-            |(_, other, path): &(_, i32, OwnPath<'_>)| *other == flags && path.dirs == own.dirs;
-        if !self.run_paths.iter().any(is_known) {
+        if self.known.insert((flags, own.dirs.clone())) {
             self.run_paths.push((path.clone(), flags, own));
         }
         self.files.push((FilePlan { path, edits: Vec::new(), answers }, flags));

@@ -34,7 +34,7 @@ pub(super) struct OwnPath<'a> {
 }
 
 /// One element of a run path.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OwnDir {
     /// The element as in the run path, without slashes at its end; empty for the current directory.
     pub(super) written: BString,
@@ -54,7 +54,7 @@ impl OwnDir {
 }
 
 /// The role of an element of a run path in a plan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Standing {
     /// The directory may change, or has variants of its libraries for some CPUs. The loader must
     /// search it.

@@ -273,8 +273,8 @@ impl Work<'_> {
     }
 
     /// Returns the programs, and the paths of those that are kept. A record is kept if its object is
-    /// kept and none of the new objects can be reached from it. A program without an object record has no run path, so no folder of the
-    /// index covers its search, and its start is predicted again.
+    /// kept and none of the new objects can be reached from it. A program without an object record has
+    /// no run path, so no folder of the index covers its search, and its start is predicted again.
     fn programs_again(
         &self,
         before: &Before<'_>,

@@ -71,7 +71,7 @@ fn watch(mut child: Spawned, gone: Instant, exec: &Exec) -> Result<Entered, Trac
             Waited::End(..) if is_program => return Ok(entered),
             Waited::End(..) => return Err(child.never_started(exec)),
             Waited::Stop(task, Why::Exec) => {
-                let exec = gone.elapsed();
+                let executed = gone.elapsed();
                 is_program = true;
                 let entry = Program::of(&task).entry;
                 let breakpoint = entry.and_then(|entry| Breakpoint::set(&task, entry));
@@ -83,7 +83,7 @@ fn watch(mut child: Spawned, gone: Instant, exec: &Exec) -> Result<Entered, Trac
                 // The clock starts after the breakpoint is set, so that the tracer's work is not
                 // measured.
                 let (time, began, faults) = (Duration::ZERO, SystemTime::now(), faults(child.pid));
-                let entry = Entry { time, exec, began, faults };
+                let entry = Entry { time, exec: executed, began, faults };
                 running = Some((Instant::now(), entry, breakpoint));
                 task.resume(Until::Filter, 0);
             }

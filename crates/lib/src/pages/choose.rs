@@ -163,7 +163,7 @@ impl<'a> Object<'a> {
             dynamic_words: u32::try_from(dynamic_words).ok()?,
         };
         let of_resolvers = self.relas.iter().filter(|rela| kind_of(rela) == IRELATIVE).count();
-        let kept = known.kept.len() - of_resolvers;
+        let kept = known.kept.len().checked_sub(of_resolvers)?;
         (found.pages() >= LEAST && kept <= MOST_KEPT).then_some(found)
     }
 

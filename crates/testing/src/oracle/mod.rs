@@ -20,6 +20,8 @@ use becalm_core::record::ld_debug::{ProcessRecord, Search};
 use becalm_host::oracle::{self, Ended, FATAL, LIMIT, with_slash};
 use bstr::{BString, ByteSlice};
 
+use crate::strace::not_found;
+
 pub use becalm_host::oracle::scratch;
 pub use becalm_host::trace::TraceError;
 
@@ -173,15 +175,6 @@ impl LdDebug {
         let (probes, searches) = (process.probes(&absent), process.searches);
         Self { probes, searches, listed, missing, fatal }
     }
-}
-
-/// Parses the needed strings that a loader's list (`LD_TRACE_LOADED_OBJECTS`, `--list`) reports as not
-/// found.
-#[must_use]
-pub fn not_found(list: &[u8]) -> Vec<BString> {
-    let name =
-        |line: &[u8]| line.trim_ascii_start().strip_suffix(b" => not found").map(BString::from);
-    list.split(|byte| *byte == b'\n').filter_map(name).collect()
 }
 
 /// Parses the names of the preloads and audit modules that a loader could not load, from its warnings

@@ -230,3 +230,12 @@ fn errno(name: &[u8]) -> Errno {
         _ => Errno(0),
     }
 }
+
+/// Parses the needed strings that a loader's list (`LD_TRACE_LOADED_OBJECTS`, `--list`) reports as not
+/// found.
+#[must_use]
+pub fn not_found(list: &[u8]) -> Vec<BString> {
+    let name =
+        |line: &[u8]| line.trim_ascii_start().strip_suffix(b" => not found").map(BString::from);
+    list.split(|byte| *byte == b'\n').filter_map(name).collect()
+}

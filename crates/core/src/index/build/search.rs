@@ -95,7 +95,7 @@ impl<'a> Resolver<'a> {
         for name in view.lookups().filter(|name| seen.insert(name.clone())) {
             let mut lookup = Lookup { resolver: self, name: name.as_ref(), conditions: Vec::new() };
             match lookup.ask(&dirs, run_path.requester, leads) {
-                Ok(edge) => object.edges.push(Edge { conditions: lookup.conditions, ..edge }),
+                Ok(edge) => object.edges.push(Edge { conditions: once(lookup.conditions), ..edge }),
                 Err(why) => why.add(&mut object.deferred),
             }
         }
@@ -195,7 +195,7 @@ impl<'a> Resolver<'a> {
         for name in names {
             let mut lookup = Lookup { resolver: self, name, conditions: Vec::new() };
             if let Ok(Some((path, look))) = lookup.ask_cache(false) {
-                let (outside, conditions) = (is_outside(name), lookup.conditions);
+                let (outside, conditions) = (is_outside(name), once(lookup.conditions));
                 object.edges.push(Edge { path, look, outside, conditions, ..Edge::default() });
             }
         }
@@ -282,11 +282,17 @@ impl<'a> Resolver<'a> {
     }
 }
 
+/// Leaves out repeated conditions.
+fn once(mut conditions: Vec<Arc<Condition>>) -> Vec<Arc<Condition>> {
+    let mut seen = FxHashSet::default();
+    conditions.retain(|condition| seen.insert(Arc::clone(condition)));
+    conditions
+}
+
 /// One lookup and the conditions of its answer.
 struct Lookup<'q, 'a> {
     resolver: &'q Resolver<'a>,
     name: &'q BStr,
-    /// Each once.
     conditions: Vec<Arc<Condition>>,
 }
 
@@ -337,14 +343,9 @@ impl Lookup<'_, '_> {
         Ok(None)
     }
 
-    fn add(&mut self, condition: Option<&Arc<Condition>>) {
-        let new = condition.filter(|condition| !self.conditions.contains(condition));
-        self.conditions.extend(new.cloned());
-    }
-
     fn ask_dir(&mut self, dir: &Dir) -> Step {
         let is_there = dir.is_there?;
-        self.add(dir.condition.as_ref());
+        self.conditions.extend(dir.condition.clone());
         if !is_there {
             return Ok(None);
         }
@@ -359,12 +360,12 @@ impl Lookup<'_, '_> {
     fn ask_cache(&mut self, no_default_dirs: bool) -> Step {
         let sources = &self.resolver.sources;
         // The path of the cache and the system directories are compiled into the loader.
-        self.add(Some(&Arc::new(Condition::Loader(sources.loader.to_owned()))));
+        self.conditions.push(Arc::new(Condition::Loader(sources.loader.to_owned())));
         if sources.facts.cache_path.is_none() {
             return Ok(None);
         }
         let cache = self.resolver.cache.as_ref().ok_or(Deferred::Unsettled)?;
-        self.add(Some(&cache.condition));
+        self.conditions.push(Arc::clone(&cache.condition));
         if cache.of_cpus.contains(self.name) {
             return Err(Deferred::Hwcaps);
         }

@@ -1,4 +1,4 @@
-//! Simulates power failures from the order of the calls. Any part of the no_sync writes may reach
+//! Simulates power failures from the order of the calls. Any part of the unsynced writes may reach
 //! the disk.
 
 use std::collections::HashSet;
@@ -101,7 +101,7 @@ fn apply(image: &mut Vec<u8>, made: &Made, from: usize, to: usize) {
     }
 }
 
-/// Applies any part of the no_sync calls: any sectors of each write, all or nothing of each change
+/// Applies any part of the unsynced calls: any sectors of each write, all or nothing of each change
 /// of the length.
 fn apply_some(image: &mut Vec<u8>, pending: &[&Made], chance: &mut Chance) {
     for made in pending {
