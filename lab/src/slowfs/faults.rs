@@ -1,8 +1,6 @@
 //! Requests that fail, as those to a server that is gone.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -35,41 +33,21 @@ pub(super) enum Refused {
     Never,
 }
 
-/// The requests that fail.
-pub(super) struct Faults {
-    failure: Failure,
-    below: PathBuf,
-    after: u64,
-    seen: AtomicU64,
-}
-
 impl<E: Into<Errno>> From<E> for Refused {
     fn from(error: E) -> Self {
         Self::With(error.into())
     }
 }
 
-impl Faults {
-    /// Lets the requests for a path and for all below it fail, after a number of them.
-    pub(super) fn new(failure: Failure, below: PathBuf, after: u64) -> Self {
-        Self { failure, below, after, seen: AtomicU64::new(0) }
-    }
-
-    /// Counts a request.
-    ///
-    /// # Errors
-    /// Returns an error if the request is to fail.
-    pub(super) fn check(&self, path: &Path) -> Result<(), Refused> {
-        if !path.starts_with(&self.below) || self.seen.fetch_add(1, Ordering::Relaxed) < self.after
-        {
-            return Ok(());
+impl Failure {
+    /// Returns the result of a request that fails.
+    pub(super) fn refused(self) -> Refused {
+        match self {
+            Self::Eio => Errno::EIO.into(),
+            Self::Estale => Errno::ESTALE.into(),
+            Self::Eacces => Errno::EACCES.into(),
+            Self::Hang => Refused::Never,
         }
-        Err(match self.failure {
-            Failure::Eio => Refused::With(Errno::EIO),
-            Failure::Estale => Refused::With(Errno::ESTALE),
-            Failure::Eacces => Refused::With(Errno::EACCES),
-            Failure::Hang => Refused::Never,
-        })
     }
 }
 

@@ -2,12 +2,11 @@
 //!
 //! It is a FUSE pass-through, read-only without `--writable`. Every lookup of a name waits. The kernel looks up an absent name
 //! each time; it keeps existing names for as long as it likes (`--forgetful`: not at all). The view may
-//! be mounted over its own source. [`view`] is the file system, [`options`] are its differences from
-//! its source, [`changes`] are changes through it, [`faults`] are its errors, and this module mounts it.
+//! be mounted over its own source. [`view`] is the file system, [`changes`] are changes
+//! through it, [`faults`] are its errors, and this module mounts it.
 
 mod changes;
 mod faults;
-mod options;
 mod view;
 
 #[cfg(test)]
@@ -34,8 +33,7 @@ use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, daemon, fork};
 use serde_json::json;
 
-use self::faults::{Failure, Faults};
-use self::options::{Options, ReadWait, Step};
+use self::faults::{Failure, Refused};
 use self::view::View;
 use crate::mount_namespace::stand_apart;
 
@@ -79,6 +77,39 @@ pub(crate) struct SlowFs {
     command: Vec<OsString>,
 }
 
+/// Called before each step.
+type Wait = Box<dyn Fn(Step) + Send + Sync>;
+
+/// Called before each read.
+type ReadWait = Box<dyn Fn() + Send + Sync>;
+
+/// Called with the path of each request below the source. An error is its result.
+type Check = Box<dyn Fn(&Path) -> Result<(), Refused> + Send + Sync>;
+
+/// A request that can be slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    LookUp,
+    Open,
+    Attributes,
+}
+
+/// The differences between a view and its source.
+struct Options {
+    wait: Wait,
+    /// Makes each read slow; the kernel caches none then.
+    read_wait: Option<ReadWait>,
+    /// Time for which the kernel may cache existing names.
+    names_kept: Duration,
+    /// Time for which the kernel may cache attributes.
+    attributes_kept: Duration,
+    /// The times of directories never change.
+    has_still_times: bool,
+    /// The source can be changed through the view, and the kernel caches no content.
+    is_writable: bool,
+    check: Check,
+}
+
 /// Counts requests.
 struct Counted {
     /// By [`Step`].
@@ -107,6 +138,7 @@ impl SlowFs {
                 thread::sleep(delay);
             }
         };
+        let fail = self.fail;
         let names_kept = if self.forgetful { Duration::ZERO } else { REMEMBERED };
         Options {
             wait: Box::new(wait),
@@ -114,7 +146,7 @@ impl SlowFs {
             attributes_kept: names_kept,
             has_still_times: self.still_times,
             is_writable: self.writable,
-            faults: self.fail.map(|failure| Faults::new(failure, PathBuf::new(), 0)),
+            check: Box::new(move |_| fail.map_or(Ok(()), |failure| Err(failure.refused()))),
             read_wait: self.read_delay_us.map(|delay| -> ReadWait {
                 Box::new(move || thread::sleep(Duration::from_micros(delay)))
             }),
@@ -170,7 +202,7 @@ fn why_not() -> Option<String> {
 
 /// Mounts the file system, which is not served yet.
 fn start(view: View, mountpoint: &Path) -> Result<Session<View>> {
-    let config = config(view.is_writable());
+    let config = config(view.options.is_writable);
     let session = Session::new(view, mountpoint, &config);
     session.with_context(|| mountpoint.display().to_string())
 }

@@ -38,6 +38,21 @@ impl Mounted {
     }
 }
 
+impl Default for Options {
+    /// Returns the options of a view in which nothing is slow.
+    fn default() -> Self {
+        Self {
+            wait: Box::new(|_| {}),
+            read_wait: None,
+            names_kept: REMEMBERED,
+            attributes_kept: REMEMBERED,
+            has_still_times: false,
+            is_writable: false,
+            check: Box::new(|_| Ok(())),
+        }
+    }
+}
+
 fn source() -> Arc<tempfile::TempDir> {
     let source = tempfile::tempdir().expect("a scratch directory");
     fs::create_dir(source.path().join("dir")).expect("made");
@@ -47,33 +62,39 @@ fn source() -> Arc<tempfile::TempDir> {
 }
 
 fn mounted() -> Mounted {
-    mounted_with(source(), REMEMBERED, None)
+    mounted_with(source(), REMEMBERED, Box::new(|_| Ok(())))
 }
 
+/// Mounts a view on which the requests for a directory and for all below it fail, after a number of them.
 fn failing(failure: Failure, after: u64) -> Mounted {
-    mounted_with(source(), Duration::ZERO, Some(Faults::new(failure, "dir".into(), after)))
+    let seen = AtomicU64::new(0);
+    let check = move |path: &Path| match path.starts_with("dir") {
+        true if seen.fetch_add(1, Ordering::Relaxed) >= after => Err(failure.refused()),
+        _ => Ok(()),
+    };
+    mounted_with(source(), Duration::ZERO, Box::new(check))
 }
 
 fn mounted_with(
     source: Arc<tempfile::TempDir>,
     attributes_kept: Duration,
-    faults: Option<Faults>,
+    check: Check,
 ) -> Mounted {
     let waits = Arc::new(Mutex::new(Vec::new()));
     let counted = Arc::clone(&waits);
     let wait = Box::new(move |step| counted.lock().expect("not poisoned").push(step));
-    let (point, session) = serve(source.path(), wait, attributes_kept, faults);
+    let (point, session) = serve(source.path(), wait, attributes_kept, check);
     Mounted { session, point, source, waits }
 }
 
 fn serve(
     source: &Path,
-    wait: options::Wait,
+    wait: Wait,
     attributes_kept: Duration,
-    faults: Option<Faults>,
+    check: Check,
 ) -> (tempfile::TempDir, BackgroundSession) {
     let point = tempfile::tempdir().expect("a scratch directory");
-    let options = Options { wait, attributes_kept, faults, ..Options::default() };
+    let options = Options { wait, attributes_kept, check, ..Options::default() };
     let view = View::new(File::open(source).expect("opened"), options).expect("a directory");
     let session = start(view, point.path()).expect("mounted").spawn().expect("served");
     (point, session)
@@ -146,7 +167,7 @@ fn numbers_and_times_are_the_sources_own_at_each_mount() {
         (found.ino(), times, parts)
     };
     for names in [["", "dir", "dir/file", "link"], ["link", "", "dir", "dir/file"]] {
-        let view = mounted_with(Arc::clone(&source), REMEMBERED, None);
+        let view = mounted_with(Arc::clone(&source), REMEMBERED, Box::new(|_| Ok(())));
         for name in names {
             assert_eq!(identity(view.at(name)), identity(source.path().join(name)), "{name}");
         }
@@ -164,7 +185,7 @@ fn a_replaced_file_is_looked_up_again_though_its_name_is_cached() {
     if skip() {
         return;
     }
-    let view = mounted_with(source(), Duration::ZERO, None);
+    let view = mounted_with(source(), Duration::ZERO, Box::new(|_| Ok(())));
     assert_eq!(fs::read(view.at("dir/file")).expect("read").len(), 300_000);
     fs::write(view.source.path().join("new"), "new").expect("written");
     fs::rename(view.source.path().join("new"), view.source.path().join("dir/file"))
@@ -191,7 +212,7 @@ fn as_many_names_of_a_directory_are_looked_up_at_once_as_there_are_threads() {
         let limit = Duration::from_secs(60);
         drop(waiting.1.wait_timeout_while(count, limit, |count| *count < THREADS));
     });
-    let (point, session) = serve(source.path(), wait, REMEMBERED, None);
+    let (point, session) = serve(source.path(), wait, REMEMBERED, Box::new(|_| Ok(())));
     thread::scope(|scope| {
         for number in 0..THREADS {
             let path = point.path().join(number.to_string());
@@ -207,7 +228,7 @@ fn each_open_waits_and_each_read_of_attributes_that_are_not_cached() {
     if skip() {
         return;
     }
-    let view = mounted_with(source(), Duration::ZERO, None);
+    let view = mounted_with(source(), Duration::ZERO, Box::new(|_| Ok(())));
     fs::metadata(view.at("dir/file")).expect("there");
     let before = view.waits(Step::Attributes);
     for _ in 0..2 {

@@ -21,8 +21,7 @@ use fuser::{
 
 use super::changes;
 use super::faults::{Refused, answer};
-use super::options::{Options, Step};
-use super::{THREADS, allow_background};
+use super::{Options, Step, THREADS, allow_background};
 
 /// Number of slow reads that the kernel may send before an earlier one is answered.
 const MOST_READS: u16 = 512;
@@ -34,7 +33,7 @@ pub(crate) struct View {
     root: File,
     /// Device of the source. Inode numbers are unique only there.
     device: u64,
-    options: Options,
+    pub(super) options: Options,
     /// The last path at which each inode number was found. None is removed, because a lab's store is
     /// small.
     paths: Mutex<HashMap<INodeNo, PathBuf>>,
@@ -55,10 +54,6 @@ impl View {
         Ok(Self { root, device: found.dev(), options, paths, files: Mutex::default() })
     }
 
-    pub(super) fn is_writable(&self) -> bool {
-        self.options.is_writable
-    }
-
     fn paths(&self) -> MutexGuard<'_, HashMap<INodeNo, PathBuf>> {
         // No statement leaves the table half changed, so it can be used after a panic.
         self.paths.lock().unwrap_or_else(PoisonError::into_inner)
@@ -77,12 +72,8 @@ impl View {
     /// Returns the path below the root, unless requests for it fail.
     fn path(&self, number: INodeNo) -> Result<PathBuf, Refused> {
         let path = self.paths().get(&number).cloned().ok_or(Errno::ESTALE)?;
-        self.check(&path)?;
+        (self.options.check)(&path)?;
         Ok(path)
-    }
-
-    fn check(&self, path: &Path) -> Result<(), Refused> {
-        self.options.faults.as_ref().map_or(Ok(()), |faults| faults.check(path))
     }
 
     /// Returns the path in the source and its metadata.
@@ -115,7 +106,7 @@ impl View {
     /// Returns the path of a name below the root, unless requests for it fail.
     fn child(&self, parent: INodeNo, name: &OsStr) -> Result<PathBuf, Refused> {
         let path = self.paths().get(&parent).cloned().ok_or(Errno::ESTALE)?.join(name);
-        self.check(&path)?;
+        (self.options.check)(&path)?;
         Ok(path)
     }
 
