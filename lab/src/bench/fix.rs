@@ -4,20 +4,25 @@
 //! The store is an imported one multiplied by copying ([`multiply`]). All variants of
 //! becalm use one copy, which `becalm undo` restores. patchelf has no undo, so it comes last.
 
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use becalm_host::{WalkOptions, find_objects};
 use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
 use super::machine::write_raw;
-use super::{listed, multiply, spread};
+use super::{listed, spread};
 use crate::child;
+use crate::import::manifest::Manifest;
 use crate::patchelf::Patchelf;
+use crate::words::hash;
 
 /// Options of the measurement.
 #[derive(Args)]
@@ -43,23 +48,23 @@ pub(crate) struct FixBench {
     raw: Option<PathBuf>,
 }
 
-/// A variant of writing or undoing: its name, and the words of becalm's command line before the store;
-/// for patchelf those of xargs before patchelf.
-type Variant = (&'static str, &'static str);
-
-/// The variants in the order in which they run. Each starts from the result of the previous one.
-const VARIANTS: [Variant; 10] = [
-    ("fix", "fix --with note"),
-    ("fix, nothing to do", "fix --with note"),
-    ("undo", "undo"),
-    ("fix --no-sync", "fix --with note --no-sync"),
-    ("undo --no-sync", "undo --no-sync"),
-    ("fix --in-place", "fix --with note --in-place"),
-    ("undo --in-place", "undo --in-place"),
-    ("fix --in-place --no-sync", "fix --with note --in-place --no-sync"),
-    ("undo --in-place --no-sync", "undo --in-place --no-sync"),
+/// The variants in the order in which they run: names and command lines, in which words in capitals are replaced.
+/// Each starts from the result of the previous one.
+const VARIANTS: [(&str, &str); 10] = [
+    ("fix", "BECALM fix --with note --store STORES STORE"),
+    ("fix, nothing to do", "BECALM fix --with note --store STORES STORE"),
+    ("undo", "BECALM undo STORE"),
+    ("fix --no-sync", "BECALM fix --with note --no-sync --store STORES STORE"),
+    ("undo --no-sync", "BECALM undo --no-sync STORE"),
+    ("fix --in-place", "BECALM fix --with note --in-place --store STORES STORE"),
+    ("undo --in-place", "BECALM undo --in-place STORE"),
+    (
+        "fix --in-place --no-sync",
+        "BECALM fix --with note --in-place --no-sync --store STORES STORE",
+    ),
+    ("undo --in-place --no-sync", "BECALM undo --in-place --no-sync STORE"),
     // As many files per process as a command line allows.
-    ("patchelf, one process", "-n 100000"),
+    ("patchelf, one process", "xargs -n 100000 -a LIST PATCHELF --build-resolution-cache"),
 ];
 
 /// Measurement of one variant in one round.
@@ -72,98 +77,87 @@ struct Taken {
 
 /// Measures, prints the table and writes the raw data.
 pub(super) fn run(args: &FixBench) -> Result<()> {
-    let bench = Bench::new(args)?;
+    let imported = args.store.canonicalize().context("--store: run `lab import` first")?;
+    let becalm = args.becalm.canonicalize().context("--becalm: run scripts/build first")?;
+    let patchelf = Patchelf::find()?;
+    let scratch = args.scratch.as_deref().or(imported.parent()).unwrap_or(Path::new("/"));
     let mut runs: Vec<Vec<Taken>> = vec![Vec::new(); VARIANTS.len()];
-    let (mut objects, mut bytes) = (0, 0);
+    let (mut objects, mut size) = (0, 0);
     for _ in 0..args.rounds {
-        let store = bench.store()?;
-        (objects, bytes) = (store.files.len(), store.bytes()?);
-        for (variant, runs) in VARIANTS.iter().zip(&mut runs) {
-            runs.push(bench.take(*variant, &store)?);
+        let dir = tempfile::tempdir_in(scratch)?;
+        let store = dir.path();
+        multiply(&imported, store, args.objects)?;
+        let found = find_objects(&[store.to_owned()], WalkOptions::default()).objects;
+        let files: Vec<PathBuf> = found.into_iter().map(|object| object.path).collect();
+        let list = listed(&files)?;
+        let stores = [&imported, store].map(|path| path.to_string_lossy()).join(":");
+        let word = |word| match word {
+            "BECALM" => becalm.as_os_str(),
+            "PATCHELF" => patchelf.program.as_os_str(),
+            "STORE" => store.as_os_str(),
+            "STORES" => stores.as_ref(),
+            "LIST" => list.path().as_os_str(),
+            word => OsStr::new(word),
+        };
+        (objects, size) = (files.len(), bytes(&files)?);
+        for ((name, line), runs) in VARIANTS.iter().zip(&mut runs) {
+            let line: Vec<&OsStr> = line.split(' ').map(word).collect();
+            runs.push(take(&line, &files).context(*name)?);
         }
     }
-    println!("{objects} objects, {bytes} bytes\n");
+    println!("{objects} objects, {size} bytes\n");
     print(&runs, objects);
     let rows = VARIANTS.iter().zip(&runs);
     let rows: Vec<_> =
         rows.map(|((name, _), runs)| json!({ "name": name, "runs": runs })).collect();
-    let patchelf = &bench.patchelf.version;
-    let record = json!({ "patchelf": patchelf, "objects": objects, "bytes": bytes, "rows": rows });
-    write_raw(args.raw.as_deref(), &bench.scratch, record)
+    let patchelf = &patchelf.version;
+    let record = json!({ "patchelf": patchelf, "objects": objects, "bytes": size, "rows": rows });
+    write_raw(args.raw.as_deref(), scratch, record)
 }
 
-/// Parameters of every run.
-struct Bench {
-    becalm: PathBuf,
-    patchelf: Patchelf,
-    imported: PathBuf,
-    scratch: PathBuf,
-    objects: usize,
+/// Runs a command line on a store of these files.
+fn take(line: &[&OsStr], files: &[PathBuf]) -> Result<Taken> {
+    // Dirty pages of the previous variant must not count for this one.
+    child::succeed(&mut child::command("sync"))?;
+    let before = bytes(files)?;
+    let mut command = child::command(line[0]);
+    let began = Instant::now();
+    child::whole(command.args(&line[1..]))?;
+    let seconds = began.elapsed().as_secs_f64();
+    Ok(Taken { seconds, grown: bytes(files)? as i64 - before as i64 })
 }
 
-/// A large store, which is removed when it is dropped.
-struct Store {
-    dir: tempfile::TempDir,
-    /// Its objects.
-    files: Vec<PathBuf>,
-    /// The same as a file, one path per line.
-    list: tempfile::NamedTempFile,
+fn bytes(files: &[PathBuf]) -> Result<u64> {
+    files.iter().map(|file| Ok(fs::metadata(file)?.size())).sum()
 }
 
-impl Bench {
-    fn new(args: &FixBench) -> Result<Self> {
-        let imported = args.store.canonicalize().context("--store: run `lab import` first")?;
-        let beside = || imported.parent().unwrap_or(Path::new("/")).to_owned();
-        Ok(Self {
-            becalm: args.becalm.canonicalize().context("--becalm: run scripts/build first")?,
-            patchelf: Patchelf::find()?,
-            scratch: args.scratch.clone().unwrap_or_else(beside),
-            imported,
-            objects: args.objects,
-        })
+/// Fills the empty folder `out` with packages of the imported `store`, repeated under other hashes, until it has `to`
+/// objects. The last round stops at the first package that reaches this number. The run paths stay those of the
+/// imported store, so every object has its closure there.
+///
+/// # Errors
+/// Returns an error if `store` is not an imported store, or an error of the file system.
+fn multiply(store: &Path, out: &Path, to: usize) -> Result<()> {
+    let manifest = Manifest::read(store)?;
+    let manifest = manifest.with_context(|| format!("{}: no imported store", store.display()))?;
+    let mut packages: BTreeMap<&str, usize> = BTreeMap::new();
+    for object in &manifest.objects {
+        *packages.entry(&object.package).or_default() += 1;
     }
-
-    fn store(&self) -> Result<Store> {
-        let dir = tempfile::tempdir_in(&self.scratch)?;
-        multiply::run(&self.imported, dir.path(), self.objects)?;
-        let found = becalm_host::find_objects(
-            &[dir.path().to_owned()],
-            becalm_host::WalkOptions::default(),
-        );
-        let files: Vec<PathBuf> = found.objects.into_iter().map(|object| object.path).collect();
-        Ok(Store { dir, list: listed(&files)?, files })
-    }
-
-    fn take(&self, (name, words): Variant, store: &Store) -> Result<Taken> {
-        // Dirty pages of the previous variant must not count for this one.
-        child::succeed(&mut child::command("sync"))?;
-        let before = store.bytes()?;
-        let is_patchelf = words.starts_with('-');
-        let mut command =
-            child::command(if is_patchelf { Path::new("xargs") } else { &self.becalm });
-        command.args(words.split(' '));
-        if is_patchelf {
-            command.arg("-a").arg(store.list.path());
-            command.arg(&self.patchelf.program).arg("--build-resolution-cache");
-        } else {
-            if words.starts_with("fix") {
-                let prefixes = [&self.imported, store.dir.path()].map(|p| p.to_string_lossy());
-                command.arg("--store").arg(prefixes.join(":"));
-            }
-            command.arg(store.dir.path());
+    ensure!(!packages.is_empty(), "{}: an empty store", store.display());
+    let rounds = (0..).flat_map(|round| packages.iter().map(move |package| (round, package)));
+    let mut objects = 0;
+    for (round, (package, of_package)) in rounds {
+        if objects >= to {
+            break;
         }
-        let began = Instant::now();
-        child::whole(&mut command).context(name)?;
-        let seconds = began.elapsed().as_secs_f64();
-        let grown = store.bytes()? as i64 - before as i64;
-        Ok(Taken { seconds, grown })
+        // The name of the package's directory with the hash of another round.
+        let rest = package.split_once('-').map_or(*package, |(_, rest)| rest);
+        let target = out.join(format!("{}-{rest}", hash(&format!("{package} {round}"))));
+        child::whole(child::command("cp").arg("-a").args([&store.join(package), &target]))?;
+        objects += of_package;
     }
-}
-
-impl Store {
-    fn bytes(&self) -> Result<u64> {
-        self.files.iter().map(|file| Ok(fs::metadata(file)?.size())).sum()
-    }
+    Ok(())
 }
 
 /// Prints the table of the run.

@@ -3,7 +3,7 @@
 //! [`check`] measures `becalm check`, and [`closures`] counts the objects that each tool resolved. [`calm`]
 //! measures the effect of an index, [`bind`] that of its bindings, [`start`] what `becalm run` adds to a
 //! start, [`on`] what `becalm on` gives, [`trace`] the cost of tracing a start, [`fix`] that of writing notes
-//! into a store that [`multiply`] makes, and [`loader`] the effect of notes and package caches with a patched
+//! into a large store, and [`loader`] the effect of notes and package caches with a patched
 //! loader. [`strategies`] counts the misses that each strategy leaves, [`ahead`] measures cold starts,
 //! [`trees`] starts on a slow file system, and [`estimate`] compares estimated starts. The threads of [`busy`]
 //! read from the same disk meanwhile. [`machine`] describes the machine. Starts are timed by
@@ -12,14 +12,13 @@
 mod ahead;
 mod bind;
 mod busy;
-mod calm;
+pub(crate) mod calm;
 mod check;
 mod closures;
 mod estimate;
 mod fix;
 mod loader;
 mod machine;
-mod multiply;
 mod on;
 mod paths;
 mod start;
