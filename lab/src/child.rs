@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{Read, Seek};
+use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -100,4 +101,15 @@ pub(crate) fn strace(
     strace.args(environment.iter().map(|(name, value)| format!("-E{name}={value}")));
     succeed(strace.args(line))?;
     Ok(fs::read_to_string(log.path())?)
+}
+
+/// Compiles one C source.
+///
+/// # Errors
+/// Returns the errors of [`succeed`].
+pub(crate) fn compile(file: &Path, source: &str, flags: &[impl AsRef<OsStr>]) -> Result<()> {
+    let script = r#"source=$1; shift; printf %s "$source" | ${CC:-cc} -O1 -x c - -x none -o "$@""#;
+    let mut shell = command("sh");
+    shell.args(["-euc", script, "sh", source]).arg(file).args(flags);
+    succeed(&mut shell).map(drop)
 }

@@ -68,18 +68,18 @@ pub(crate) fn make(folder: &Path, files: usize) -> Result<PathBuf> {
     fs::create_dir_all(folder)?;
     let folder = folder.canonicalize()?;
     let store = folder.join("store");
-    fs::write(folder.join("one.c"), "int one(void) { return 1; }\n")?;
-    fs::write(folder.join("app.c"), "int one(void); void _start(void) { one(); for (;;) ; }\n")?;
-    let common = ["-s", "-nostdlib", "-fPIC", "-Wl,-z,noseparate-code"];
-    cc(
-        &folder,
-        &[&common[..], &["-shared", "one.c", "-Wl,-soname,libone.so", "-o", "libone.so"]].concat(),
-    )?;
+    let (program, library) = (folder.join("app"), folder.join("libone.so"));
+    let flags = "-s -nostdlib -fPIC -Wl,-z,noseparate-code -shared -Wl,-soname,libone.so";
+    let flags: Vec<&str> = flags.split(' ').collect();
+    child::compile(&library, "int one(void) { return 1; }", &flags)?;
     let dirs: Vec<String> =
         (0..SEARCHED).map(|number| format!("$ORIGIN/../../p{number}/lib")).collect();
     let run_path = format!("-Wl,--enable-new-dtags,-rpath,{}", dirs.join(":"));
-    cc(&folder, &[&common[..], &["-pie", "app.c", &run_path, "libone.so", "-o", "app"]].concat())?;
-    let (program, library) = (fs::read(folder.join("app"))?, fs::read(folder.join("libone.so"))?);
+    let named = library.to_string_lossy();
+    let flags = [&flags[..4], &["-pie", &run_path, &named]].concat();
+    let source = "int one(void); void _start(void) { one(); for (;;) ; }";
+    child::compile(&program, source, &flags)?;
+    let (program, library) = (fs::read(program)?, fs::read(library)?);
     for number in 0..files {
         let package = store.join(format!("p{}", number / OF_A_PACKAGE));
         let file = package.join(format!("bin/a{}", number % OF_A_PACKAGE));
@@ -95,8 +95,4 @@ pub(crate) fn make(folder: &Path, files: usize) -> Result<PathBuf> {
     fs::create_dir_all(&last)?;
     fs::write(last.join("libone.so"), library)?;
     Ok(store)
-}
-
-fn cc(folder: &Path, arguments: &[&str]) -> Result<()> {
-    child::succeed(Command::new("cc").current_dir(folder).args(arguments)).map(drop)
 }

@@ -40,7 +40,7 @@ fn library(number: usize, file: &Path) -> Result<()> {
     let source = format!("int seed{number}(void) {{ return {number}; }}\n");
     let soname = file.file_name().unwrap_or_default().to_string_lossy();
     let flags = ["-shared", "-fPIC", "-nostdlib", &format!("-Wl,-soname,{soname}")];
-    compile(file, &source, &flags.map(str::to_owned))
+    child::compile(file, &source, &flags)
 }
 
 /// Builds a program that prints the sum of all libraries' return values.
@@ -55,18 +55,8 @@ fn program(file: &Path, libraries: &[PathBuf], run_path: Option<&[PathBuf]>) -> 
     );
     let mut flags = vec!["-Wl,--no-as-needed".to_owned(), "-Wl,--enable-new-dtags".to_owned()];
     flags.extend(libraries.iter().map(|library| library.display().to_string()));
-    if let Some(dirs) = run_path {
-        flags.push(format!("-Wl,-rpath,{}", joined(dirs)));
-    }
-    compile(file, &source, &flags)
-}
-
-/// Compiles one C source.
-fn compile(file: &Path, source: &str, flags: &[String]) -> Result<()> {
-    let script = r#"source=$1; shift; printf %s "$source" | ${CC:-cc} -O1 -x c - -x none -o "$@""#;
-    let mut shell = child::command("sh");
-    shell.args(["-euc", script, "sh", source]).arg(file).args(flags);
-    child::succeed(&mut shell).map(drop)
+    flags.extend(run_path.map(|dirs| format!("-Wl,-rpath,{}", joined(dirs))));
+    child::compile(file, &source, &flags)
 }
 
 #[cfg(test)]
