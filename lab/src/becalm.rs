@@ -3,14 +3,14 @@
 use crate::child;
 use anyhow::Result;
 use std::path::Path;
+use std::process::Command;
 
-/// Runs becalm and discards its output.
+/// Runs a command of becalm and discards its output.
 ///
 /// # Errors
 /// Returns an error if becalm cannot be run or fails; findings are no failure.
-pub(crate) fn becalm(becalm: &Path, arguments: &[&str]) -> Result<()> {
-    let mut command = child::command(becalm);
-    let run = child::finish(command.args(arguments))?;
+pub(crate) fn becalm(command: &mut Command) -> Result<()> {
+    let run = child::finish(command)?;
     match run.status.code() {
         Some(0 | 1) => Ok(()),
         _ => anyhow::bail!("{command:?}: {}: {}", run.status, run.stderr.trim()),
@@ -21,6 +21,16 @@ pub(crate) fn becalm(becalm: &Path, arguments: &[&str]) -> Result<()> {
 ///
 /// # Errors
 /// Returns the errors of [`becalm`].
-pub(crate) fn fix(tool: &Path, strategy: &str, store: &str) -> Result<()> {
-    becalm(tool, &["fix", "--with", strategy, "--no-sync", "--store", store, store])
+pub(crate) fn fix(tool: &Path, strategy: &str, store: &Path) -> Result<()> {
+    let mut fix = child::command(tool);
+    becalm(fix.args(["fix", "--with", strategy, "--no-sync", "--store"]).args([store, store]))
+}
+
+/// Makes the index of all of a store.
+///
+/// # Errors
+/// Returns the errors of [`becalm`].
+pub(crate) fn index(tool: &Path, store: &Path, index: &Path) -> Result<()> {
+    let mut make = child::command(tool);
+    becalm(make.args(["index", "--store"]).args([store, store]).arg("-o").arg(index))
 }

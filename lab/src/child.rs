@@ -92,7 +92,7 @@ fn succeed_within(command: &mut Command, limit: Duration) -> Result<String> {
 /// Returns an error if strace is missing or the command fails.
 pub(crate) fn strace(
     options: &[&str],
-    environment: &[(&str, &str)],
+    environment: &[(&str, String)],
     line: &[impl AsRef<OsStr>],
 ) -> Result<String> {
     let log = tempfile::NamedTempFile::new()?;

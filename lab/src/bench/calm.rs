@@ -89,7 +89,7 @@ pub(super) fn variant(
 }
 
 /// Returns the variables of a start with an audit module.
-pub(super) fn calm(index: &Path) -> Vec<(&'static str, String)> {
+pub(crate) fn calm(index: &Path) -> Vec<(&'static str, String)> {
     vec![
         ("LD_AUDIT", index.display().to_string()),
         ("GLIBC_TUNABLES", format!("glibc.rtld.optional_static_tls={SESSION}")),

@@ -72,12 +72,11 @@ fn places(args: &LoaderBench, store: &Path) -> Result<Vec<(&'static str, MountNa
     ];
     let becalm = &args.common.becalm;
     let becalm = becalm.canonicalize().with_context(naming(becalm))?;
-    let stored = store.to_str().context("a store with a name in UTF-8")?;
     let place = |(name, folder, strategy): (_, &PathBuf, Option<&str>)| {
         let place = MountNamespace::with_copy(store)?;
         place.run(|| {
             stored::set_libc(store, std::slice::from_ref(folder))?;
-            strategy.map_or(Ok(()), |strategy| fix(&becalm, strategy, stored))
+            strategy.map_or(Ok(()), |strategy| fix(&becalm, strategy, store))
         })??;
         Ok((name, place))
     };

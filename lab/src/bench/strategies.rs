@@ -11,11 +11,10 @@ use serde::Serialize;
 
 use super::calm::calm;
 use super::write_text;
-use crate::becalm::{becalm, fix};
-use crate::child;
 use crate::import::manifest::Manifest;
 use crate::mount_namespace::MountNamespace;
 use crate::words::grouped;
+use crate::{becalm, child};
 
 /// Options of the counts.
 #[derive(Args)]
@@ -68,12 +67,10 @@ pub(super) fn run(args: &StrategiesBench) -> Result<()> {
 /// Counts every program of a store in each variant.
 fn of_store(tool: &Path, store: &Path) -> Result<Vec<Counted>> {
     let store = store.canonicalize().with_context(|| store.display().to_string())?;
-    let stored = store.to_str().context("a store with a name in UTF-8")?;
     let manifest = Manifest::read(&store)?.context("no imported store")?;
     let scratch = tempfile::tempdir()?;
     let index = scratch.path().join("index.so");
-    let index = index.to_str().context("a folder for scratch files with a name in UTF-8")?;
-    becalm(tool, &["index", "--store", stored, stored, "-o", index])?;
+    becalm::index(tool, &store, &index)?;
     let mut all = Vec::new();
     for (variant, strategy) in VARIANTS {
         // An index answers only for the files of which it was made.
@@ -81,8 +78,8 @@ fn of_store(tool: &Path, store: &Path) -> Result<Vec<Counted>> {
             Some(_) => MountNamespace::with_copy(&store)?,
             None => MountNamespace::new(&[])?,
         };
-        place.run(|| strategy.map_or(Ok(()), |strategy| fix(tool, strategy, stored)))??;
-        let calm = if variant == INDEX { calm(Path::new(index)) } else { Vec::new() };
+        place.run(|| strategy.map_or(Ok(()), |strategy| becalm::fix(tool, strategy, &store)))??;
+        let calm = if variant == INDEX { calm(&index) } else { Vec::new() };
         for program in &manifest.programs {
             let (calls, misses) = counted(&place, &program.path, &calm)?;
             all.push(Counted {
@@ -105,8 +102,9 @@ fn counted(
     program: &Path,
     environment: &[(&str, String)],
 ) -> Result<(usize, usize)> {
-    let mut variables = vec![("HOME", "/dev/null/home"), ("LD_TRACE_LOADED_OBJECTS", "1")];
-    variables.extend(environment.iter().map(|(name, value)| (*name, value.as_str())));
+    let mut variables = environment.to_vec();
+    let listed = [("HOME", "/dev/null/home"), ("LD_TRACE_LOADED_OBJECTS", "1")];
+    variables.extend(listed.map(|(name, value)| (name, value.to_owned())));
     let log = place.run(|| child::strace(&["-qq"], &variables, &[program]))??;
     Ok((log.lines().count(), log.lines().filter(|line| is_miss(line)).count()))
 }

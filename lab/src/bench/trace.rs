@@ -6,12 +6,11 @@ use anyhow::{Context, Result};
 use serde_json::json;
 
 use super::Common;
-use super::calm::{measure, variant};
+use super::calm::{measure, starts, variant};
 use crate::stored;
 
-/// The programs, with arguments that make them exit.
-const PROGRAMS: [(&str, &[&str]); 3] =
-    [("inkscape", &["--version"]), ("convert-im6.q16", &["--version"]), ("bash", &["-c", ":"])];
+/// The programs, with arguments that make them exit ([`starts`]).
+const PROGRAMS: &str = "inkscape --version; convert-im6.q16 --version; bash -c :";
 
 /// A command prefix that pins a command and its children to the first processor.
 const ONE_CPU: [&str; 3] = ["taskset", "-c", "0"];
@@ -32,9 +31,9 @@ pub(super) fn run(args: &Common) -> Result<()> {
         ("becalm trace, 1 CPU", &[&ONE_CPU[..], &trace].concat()),
     ];
     let mut all = Vec::new();
-    for (name, arguments) in PROGRAMS.into_iter().filter(|(name, _)| args.is_wanted(name)) {
+    for (name, arguments) in starts(PROGRAMS).filter(|(name, _)| args.is_wanted(name)) {
         let program: &Path = &stored::program(&args.store, name)?;
-        let variants = ways.map(|(way, before)| variant(way, before, (program, arguments), &[]));
+        let variants = ways.map(|(way, before)| variant(way, before, (program, &arguments), &[]));
         all.extend(measure(name, &variants, args.rounds)?);
     }
     args.write(json!({ "times": all }))

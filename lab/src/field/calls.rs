@@ -1,14 +1,15 @@
 //! Counts system calls of whole starts and their failed opens of libraries.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::{Calls, Row, becalm, grouped, row, trace};
-use crate::becalm::fix;
-use crate::child;
+use super::{Calls, Row, grouped, row, trace};
+use crate::bench::calm::calm;
 use crate::mount_namespace::MountNamespace;
 use crate::stored::{program, set_libc};
+use crate::{becalm, child};
 
 /// Programs with their published figures.
 ///
@@ -39,29 +40,24 @@ const PROGRAMS: [(&str, [&str; 3]); 5] = [
 
 /// Counts each program without a strategy and with each strategy.
 pub(super) fn rows((tool, store): &(PathBuf, PathBuf), libraries: &[PathBuf]) -> Result<Vec<Row>> {
-    let stored = store.to_str().context("a store with a name in UTF-8")?;
     let mut rows = all(store, "as it is", Some(0), &[])?;
 
     let scratch = tempfile::tempdir()?;
     let index = scratch.path().join("index.so");
-    let index = index.to_str().context("a folder for scratch files with a name in UTF-8")?;
-    becalm(tool, &["index", "--store", stored, stored, "-o", index])?;
-    let tunable = ("GLIBC_TUNABLES", "glibc.rtld.optional_static_tls=4096");
-    rows.extend(all(store, "index", None, &[("LD_AUDIT", index), tunable])?);
+    becalm::index(tool, store, &index)?;
+    rows.extend(all(store, "index", None, &calm(&index))?);
 
     rows.extend(MountNamespace::with_copy(store)?.run(|| {
-        fix(tool, "absolute", stored)?;
+        becalm::fix(tool, "absolute", store)?;
         all(store, "absolute", Some(1), &[])
     })??);
 
     if !libraries.is_empty() {
         rows.extend(MountNamespace::with_copy(store)?.run(|| {
-            fix(tool, "ldcache", stored)?;
+            becalm::fix(tool, "ldcache", store)?;
             set_libc(store, libraries)?;
             // A C library that was built for another prefix searches for its character sets there.
-            let gconv = gconv();
-            let environment: Vec<_> =
-                gconv.iter().map(|folder| ("GCONV_PATH", folder.as_str())).collect();
+            let environment: Vec<_> = gconv().map(|it| ("GCONV_PATH", it)).into_iter().collect();
             all(store, "ldcache", Some(2), &environment)
         })??);
     }
@@ -73,13 +69,13 @@ fn all(
     store: &Path,
     variant: &str,
     theirs: Option<usize>,
-    environment: &[(&str, &str)],
+    environment: &[(&str, String)],
 ) -> Result<Vec<Row>> {
     let of_program = |(name, figures): &(&str, [&str; 3])| {
         let path = program(store, name)?;
-        let path = path.to_str().context("a path in UTF-8")?;
         let what = format!("{name} --version, {variant}");
-        let calls = trace(&[path, "--version"], environment).with_context(|| what.clone())?;
+        let calls = trace(&[path.as_ref(), OsStr::new("--version")], environment)
+            .with_context(|| what.clone())?;
         Ok(row(what, theirs.map_or("", |at| figures[at]), words(&calls)))
     };
     PROGRAMS.iter().map(of_program).collect()

@@ -1,11 +1,14 @@
 //! Counts the misses that remain with directories of links: for the program alone, and for every
 //! object of its closure.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
-use super::{Row, becalm, grouped, row, trace};
+use super::{Row, grouped, row, trace};
+use crate::becalm::becalm;
+use crate::child;
 use crate::mount_namespace::MountNamespace;
 use crate::stored::program;
 
@@ -19,22 +22,22 @@ const PROGRAMS: [(&str, [&str; 3]); 3] = [
 
 /// Counts failed opens of `.so` files, as the blog post does.
 pub(super) fn rows((tool, store): &(PathBuf, PathBuf)) -> Result<Vec<Row>> {
-    let stored = store.to_str().context("a store with a name in UTF-8")?;
     let mut rows = Vec::new();
     for (name, theirs) in PROGRAMS {
         let path = program(store, name)?;
-        let path = path.to_str().context("a path in UTF-8")?;
-        let missed = || anyhow::Ok(trace(&[path, "--version"], &[])?.missed_opens);
-        let farmed = |flags: &[&str], what: &str| {
-            let fix = ["fix", "--with", "farm", "--no-sync", "--store", stored];
-            becalm(tool, &[&fix, flags, &[what]].concat())?;
+        let line = [path.as_ref(), OsStr::new("--version")];
+        let missed = || anyhow::Ok(trace(&line, &[])?.missed_opens);
+        let farmed = |flag: &str, what: &Path| {
+            let mut fix = child::command(tool);
+            fix.args(["fix", "--with", "farm", "--no-sync", flag, "--store"]).args([store, what]);
+            becalm(&mut fix)?;
             missed()
         };
         let before = missed()?;
         let copied = || MountNamespace::with_copy(store);
-        let leaf = copied()?.run(|| farmed(&["--leaf"], path))??;
-        let every = copied()?.run(|| farmed(&["--leaf"], stored))??;
-        let graph = copied()?.run(|| farmed(&["--closure"], path))??;
+        let leaf = copied()?.run(|| farmed("--leaf", &path))??;
+        let every = copied()?.run(|| farmed("--leaf", store))??;
+        let graph = copied()?.run(|| farmed("--closure", &path))??;
         let less = |now: usize| {
             let part = 100.0 * (before.saturating_sub(now)) as f64 / before.max(1) as f64;
             format!("{} (−{part:.0} %)", grouped(now))

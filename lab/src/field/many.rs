@@ -7,7 +7,8 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 use becalm_host::bench::stats::Spread;
 
-use super::{Row, becalm, grouped, row, search_path, trace};
+use super::{Row, grouped, row, search_path, trace};
+use crate::becalm::becalm;
 use crate::child;
 use crate::words::naming;
 
@@ -25,17 +26,17 @@ pub(super) fn rows(tool: &Path) -> Result<Vec<Row>> {
     let scratch = tempfile::tempdir()?;
     let (program, _) = search_path::build(scratch.path(), DIRS, LIBRARIES, true)?;
     let dir = program.parent().context("a program without a folder")?;
-    let (store, program) = (dir.to_str(), program.to_str());
-    let (store, program) = store.zip(program).context("a folder for scratch files in UTF-8")?;
     let mut failed = [0; 2];
     let mut times: [Vec<f64>; 2] = Default::default();
     for _ in 0..ROUNDS {
-        failed[0] = trace(&[program], &[])?.failed;
-        times[0].push(slow(dir, program)?);
-        becalm(&tool, &["fix", "--with", "absolute", "--no-sync", "--store", store, program])?;
-        failed[1] = trace(&[program], &[])?.failed;
-        times[1].push(slow(dir, program)?);
-        becalm(&tool, &["undo", "--no-sync", program])?;
+        failed[0] = trace(&[&program], &[])?.failed;
+        times[0].push(slow(dir, &program)?);
+        let mut fix = child::command(&tool);
+        fix.args(["fix", "--with", "absolute", "--no-sync", "--store"]).args([dir, &program]);
+        becalm(&mut fix)?;
+        failed[1] = trace(&[&program], &[])?.failed;
+        times[1].push(slow(dir, &program)?);
+        becalm(child::command(&tool).args(["undo", "--no-sync"]).arg(&program))?;
     }
     let pairs = times[0].iter().zip(&times[1]);
     let ratios: Vec<f64> = pairs.map(|(plain, absolute)| plain / absolute).collect();
@@ -55,7 +56,7 @@ pub(super) fn rows(tool: &Path) -> Result<Vec<Row>> {
 
 /// Returns the seconds of one start on the slow file system, including a few milliseconds for its
 /// mount.
-fn slow(dir: &Path, program: &str) -> Result<f64> {
+fn slow(dir: &Path, program: &Path) -> Result<f64> {
     let mut command = child::command(std::env::current_exe()?);
     command.args(["slowfs", "--delay-us", DELAY_US]).args([dir, dir]).arg("--");
     let began = Instant::now();

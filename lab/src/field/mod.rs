@@ -12,9 +12,9 @@ mod library_path;
 mod many;
 mod search_path;
 
-use crate::becalm::becalm;
 use crate::bench::write_text;
 use crate::words::{grouped, naming};
+use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
@@ -120,7 +120,7 @@ struct Calls {
 ///
 /// # Errors
 /// Returns an error if strace is missing or the command fails.
-fn trace(command: &[&str], environment: &[(&str, &str)]) -> Result<Calls> {
+fn trace(command: &[impl AsRef<OsStr>], environment: &[(&str, String)]) -> Result<Calls> {
     Ok(count(&child::strace(&["-f", "-q", "-s", "4096"], environment, command)?))
 }
 
