@@ -21,7 +21,6 @@ use serde_json::json;
 use self::works::{WORKS, Work};
 use super::{calm, write_text};
 use crate::child;
-use crate::stored;
 
 /// Calls with a path that count.
 const CALLS: &str = "open,openat,stat,lstat,newfstatat,statx,access,faccessat,faccessat2,readlink,readlinkat,execve";
@@ -58,6 +57,27 @@ for deb in *.deb; do
   rm -rf ../unpacked/usr/share/{doc,man,locale}
   mv "$(test -d ../unpacked/usr && echo ../unpacked/usr || echo ../unpacked)" "$package"
 done
+"#;
+
+/// Prints the first $1 entries of a variable, which has the directories $2 of each package, and merges them into the
+/// directory $3 once: the first entry that has a file is the result.
+const MERGE: &str = r#"
+entries=()
+for package in "$PWD"/store/*; do
+  for suffix in $2; do
+    for entry in "$package"/$suffix; do
+      test ! -d "$entry" || entries+=("$entry")
+    done
+  done
+done
+entries=("${entries[@]:0:$1}")
+if test ! -e "$3"; then
+  mkdir -p "$3"
+  for entry in "${entries[@]}"; do
+    cp -a -n -- "$entry/." "$3" || true
+  done
+fi
+test ${#entries[@]} = 0 || printf '%s\n' "${entries[@]}"
 "#;
 
 /// Options of the measurement.
@@ -128,45 +148,17 @@ impl Bench {
         child::whole(&mut shell).map(drop)
     }
 
-    /// The entries that a variable has, in order.
-    fn entries(&self, suffixes: &str) -> Result<Vec<PathBuf>> {
-        let packages = stored::entries(&self.store())?;
-        let mut entries = Vec::new();
-        for package in packages {
-            for suffix in suffixes.split(' ') {
-                match suffix.strip_suffix("/*") {
-                    None => entries.push(package.join(suffix)),
-                    Some(folder) => {
-                        let inner = fs::read_dir(package.join(folder)).into_iter().flatten();
-                        entries.extend(inner.flatten().map(|entry| entry.path()));
-                    }
-                }
-            }
-        }
-        entries.retain(|entry| entry.is_dir());
-        Ok(entries)
-    }
-
     /// The variables of a work with one directory per package, with one of all, and the number of entries.
     fn variables(&self, work: &Work) -> Result<(Variables, Variables, usize)> {
         let (mut storm, mut merged, mut count) = (Vec::new(), Vec::new(), 0);
         for (variable, suffixes) in work.variables {
-            let mut entries = self.entries(suffixes)?;
-            entries.truncate(work.most);
-            count += entries.len();
-            let list: Vec<String> =
-                entries.iter().map(|entry| entry.display().to_string()).collect();
-            let list = list.join(":");
-            storm.push(((*variable).to_owned(), format!("{list}{}", work.after)));
             let place = self.folder.join("merged").join(format!("{}-{variable}", work.name));
-            if !place.exists() {
-                fs::create_dir_all(&place)?;
-                // The first entry that has a file is the result.
-                for entry in &entries {
-                    let mut copy = Command::new("cp");
-                    child::finish(copy.args(["-a", "-n", "--"]).args([&entry.join("."), &place]))?;
-                }
-            }
+            let mut shell = child::command("bash");
+            shell.args(["-euc", MERGE, "bash", &work.most.to_string(), suffixes]).arg(&place);
+            let said = child::whole(shell.current_dir(&self.folder))?;
+            let entries: Vec<&str> = said.lines().collect();
+            count += entries.len();
+            storm.push(((*variable).to_owned(), entries.join(":") + work.after));
             merged.push(((*variable).to_owned(), format!("{}{}", place.display(), work.after)));
         }
         Ok((storm, merged, count))
