@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow, bail};
 
 use crate::compare::apply::{last_line, plain};
 use crate::compare::trials::Applied;
-use crate::compare::trials::lab::{AUDIT_MODULE, Lab, Ran};
+use crate::compare::trials::lab::{Lab, Ran};
 use crate::words::naming;
 use becalm_lib::compare::comparison::Verdict;
 
@@ -87,7 +87,8 @@ pub(super) const TRIALS: &[Trial] = &[
         title: "libraries that nothing refers to stay",
         see: |lab, applied| {
             let ran = run(lab, applied, "plain")?;
-            Ok(vec![ran.value, i64::from(ran.has("libquiet.so.1"))])
+            let has = ran.objects.iter().any(|path| path.ends_with("/libquiet.so.1"));
+            Ok(vec![ran.value, i64::from(has)])
         },
         tells: |seen| seen == [1, 1],
         judge: |control, seen| as_ever(control, seen, "a library is not loaded any more"),
@@ -364,6 +365,6 @@ fn stripped(lab: &Lab, applied: &dyn Applied) -> Result<Vec<i64>> {
 fn bare_audit_starts(lab: &Lab) -> Result<bool> {
     let mut command = Command::new(lab.program("tls"));
     plain(&mut command);
-    command.env("LD_AUDIT", lab.outside(AUDIT_MODULE));
+    command.env("LD_AUDIT", lab.outside("audit/libaudit.so"));
     Ok(lab.start(command)?.value == 3)
 }

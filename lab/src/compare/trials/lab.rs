@@ -14,7 +14,7 @@ use bstr::ByteSlice;
 use crate::child;
 use crate::compare::apply::{GRAIN, last_line, plain};
 use crate::compare::tree::copy_tree;
-use crate::compare::trials::sources::{AUDIT, EMPTY, OBJECTS, OUTSIDE, Object, SHOW};
+use crate::compare::trials::sources::{OBJECTS, OUTSIDE, Object, SHOW};
 use crate::stored::entries;
 use crate::words::naming;
 use becalm_lib::relocations;
@@ -22,9 +22,6 @@ use becalm_lib::words::words_of_chain;
 
 /// The owner of the set-id program: the user `nobody`.
 const NOBODY: u32 = 65_534;
-
-/// The file outside the store of an audit module that does nothing.
-pub(super) const AUDIT_MODULE: &str = "audit.so";
 
 /// A store for trials.
 #[derive(Debug)]
@@ -62,11 +59,6 @@ impl Ran {
         let is_it = |path: &&String| path.ends_with(&format!("/{soname}"));
         self.tried.iter().filter(is_it).count() as i64
     }
-
-    /// True if an object with this file name was loaded.
-    pub(super) fn has(&self, soname: &str) -> bool {
-        self.objects.iter().any(|path| path.ends_with(&format!("/{soname}")))
-    }
 }
 
 impl Lab {
@@ -87,12 +79,9 @@ impl Lab {
             hwcap: hwcap.map(str::to_owned),
             loader: loader.map(Path::to_owned),
         };
-        for dir in ["later", "golden"] {
-            let dir = lab.outside(dir);
-            fs::create_dir_all(&dir).with_context(naming(&dir))?;
-        }
-        for package in EMPTY {
-            let dir = lab.package(package).join("lib");
+        // A package without objects, in which every probe is a miss.
+        let empty = lab.package("none").join("lib");
+        for dir in [lab.outside("later"), lab.outside("golden"), empty] {
             fs::create_dir_all(&dir).with_context(naming(&dir))?;
         }
         for object in OBJECTS {
@@ -102,7 +91,6 @@ impl Lab {
             let path = lab.outside(dir).join(file);
             lab.cc(&path, source, &["-shared".into(), "-fPIC".into(), soname(&path)])?;
         }
-        lab.cc(&lab.outside(AUDIT_MODULE), AUDIT, &["-shared".into(), "-fPIC".into()])?;
         let golden = lab.outside("golden");
         fs::remove_dir(&golden).with_context(naming(&golden))?;
         copy_tree(&lab.store, &golden)?;
@@ -150,20 +138,11 @@ impl Lab {
         self.package(&format!("app-{name}")).join("bin").join(name)
     }
 
-    pub(super) fn programs(&self) -> Vec<PathBuf> {
-        self.files(|object| object.path.contains("/bin/"))
-    }
-
-    /// Returns the libraries that programs open by their paths.
-    pub(super) fn plugins(&self) -> Vec<PathBuf> {
-        self.files(|object| object.path.ends_with("/plugin.so"))
-    }
-
     pub(super) fn objects(&self) -> Vec<PathBuf> {
         self.files(|_| true)
     }
 
-    fn files(&self, which: impl Fn(&Object) -> bool) -> Vec<PathBuf> {
+    pub(super) fn files(&self, which: impl Fn(&Object) -> bool) -> Vec<PathBuf> {
         let all = OBJECTS.iter().filter(|object| which(object));
         all.filter_map(|object| self.path(object.path)).collect()
     }
@@ -217,16 +196,11 @@ impl Lab {
 
     /// Returns the source of a program, after the common code of all programs.
     fn source(&self, object: &Object) -> String {
-        let mut source = SHOW.to_owned();
-        match object.source.split_once('@') {
-            None => source.push_str(object.source),
-            Some((before, rest)) => {
-                let (package, rest) = rest.split_once('/').unwrap_or((rest, ""));
-                let package = self.package(package).display().to_string();
-                source.extend([before, &package, "/", rest]);
-            }
-        }
-        source
+        let Some((before, rest)) = object.source.split_once('@') else {
+            return format!("{SHOW}{}", object.source);
+        };
+        let (package, rest) = rest.split_once('/').unwrap_or((rest, ""));
+        format!("{SHOW}{before}{}/{rest}", self.package(package).display())
     }
 
     /// Compiles an object, and replaces its file.
@@ -238,12 +212,11 @@ impl Lab {
         let is_program = object.path.contains("/bin/");
         let source = if is_program { self.source(object) } else { object.source.to_owned() };
         let mut arguments: Vec<OsString> = Vec::new();
-        match (is_program, &self.loader) {
-            (false, _) => arguments.extend(["-shared".into(), "-fPIC".into(), soname(&out)]),
-            (true, loader) => {
-                let named = loader.as_ref().map(|loader| option("-Wl,--dynamic-linker=", loader));
-                arguments.extend(named);
-            }
+        if is_program {
+            let named = self.loader.iter().map(|loader| option("-Wl,--dynamic-linker=", loader));
+            arguments.extend(named);
+        } else {
+            arguments.extend(["-shared".into(), "-fPIC".into(), soname(&out)]);
         }
         arguments.extend(object.needs.iter().filter_map(|path| self.path(path)).map(Into::into));
         let dirs = object.run_path.iter().map(|dir| match dir.strip_prefix('/') {

@@ -33,9 +33,10 @@ impl Applied for Put {
             self.unlinked = lab.link_statically()?;
             return Ok(());
         }
-        let mut programs = lab.programs();
+        let mut programs = lab.files(|object| object.path.contains("/bin/"));
         if self.kind.is_of_closure() {
-            programs.extend(lab.plugins());
+            // The libraries that programs open by their paths.
+            programs.extend(lab.files(|object| object.path.ends_with("/plugin.so")));
         }
         let site = Site {
             programs: &programs,

@@ -278,10 +278,6 @@ pub(super) const OUTSIDE: &[(&str, &str, &str)] = &[
     ("driver", "libGLdriver.so.0", "int draw(void) { return 6; }"),
     ("stack", "libGL.so.1", "int gl(void) { return 8; }"),
     ("kept", "libone.so.1", "int one(void) { return 5; }"),
+    // An audit module that does nothing.
+    ("audit", "libaudit.so", "unsigned la_version(unsigned version) { return version; }"),
 ];
-
-/// Packages without objects, in which every probe is a miss.
-pub(super) const EMPTY: &[&str] = &["none"];
-
-/// An audit module that does nothing.
-pub(super) const AUDIT: &str = "unsigned la_version(unsigned version) { return version; }";
