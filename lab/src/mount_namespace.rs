@@ -96,14 +96,6 @@ impl MountNamespace {
         Ok(Self { _copy: Some(Arc::new(scratch)), ..namespace })
     }
 
-    /// Adds mounts to the namespace.
-    ///
-    /// # Errors
-    /// Returns an error if a mount fails.
-    pub(crate) fn add(&self, binds: &[Bind]) -> Result<()> {
-        self.run(|| mount_all(binds))?
-    }
-
     /// Makes mounts of the namespace read-only, or writable again. If the kernel does not allow
     /// that for a mount, it stays as it is.
     ///
@@ -158,7 +150,11 @@ pub(crate) fn stand_apart() -> Result<()> {
     mount(NONE, "/", NONE, whole, NONE).map_err(|errno| unmounted(Path::new("/"), errno))
 }
 
-fn mount_all(binds: &[Bind]) -> Result<()> {
+/// Mounts in the namespace of this thread.
+///
+/// # Errors
+/// Returns an error if a mount fails.
+pub(crate) fn mount_all(binds: &[Bind]) -> Result<()> {
     for (from, to) in binds {
         // A plain bind mount would not have the file systems mounted below the directory.
         let below = if from.is_dir() { MsFlags::MS_REC } else { MsFlags::empty() };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::mount_namespace::{Bind, MountNamespace};
+use crate::mount_namespace::{Bind, MountNamespace, mount_all};
 
 use crate::compare::apply::{Done, GRAIN, Site, apply, revert};
 use crate::compare::kind::Kind;
@@ -104,7 +104,7 @@ impl Column {
             .cloned()
             .collect();
         let site = Site {
-            programs: std::slice::from_ref(&program.path),
+            programs: std::slice::from_ref(&program.start.path),
             objects: &inside,
             prefixes: &program.prefixes,
             stores: &program.stores,
@@ -127,7 +127,7 @@ impl Column {
         mount_namespace.set_read_only(&program.packages, true)?;
         Ok(Self {
             kind,
-            program: program.path.clone(),
+            program: program.start.path.clone(),
             mount_namespace,
             done,
             applied,
@@ -181,8 +181,8 @@ impl Column {
                 .is_some_and(|file| file == name || file.as_encoded_bytes().starts_with(b"libc-2."))
         });
         let own = own.context("the program loads no libc.so.6")?;
-        let binds = [(loader.to_owned(), program.interpreter.clone()), (libc, own.clone())];
-        self.mount_namespace.add(&binds)
+        let binds = [(loader.to_owned(), program.start.interpreter.clone()), (libc, own.clone())];
+        self.mount_namespace.run(|| mount_all(&binds))?
     }
 
     /// Reverts the strategy. Returns a file that differs from its state before the strategy, or

@@ -64,7 +64,7 @@ pub(super) fn compare(
 ) -> Result<Comparison> {
     let (program, name) = match found.package() {
         Some(_) => (found, None),
-        None => (in_a_store(&found, place)?, Some(found.path.clone())),
+        None => (in_a_store(&found, place)?, Some(found.start.path.clone())),
     };
     let hwcaps = program.hwcaps();
     let runs = Runs { options: args, place, args: program_args, limit, hwcaps };
@@ -84,7 +84,7 @@ pub(super) fn compare(
 /// Copies a program outside all stores into a store made for it. Returns the copy.
 fn in_a_store(found: &Program, place: &Path) -> Result<Program> {
     let store = place.join("store");
-    let path = import(&found.closure, &found.interpreter, &store)?;
+    let path = import(&found.start.closure, &found.start.interpreter, &store)?;
     Program::look(&path, &StorePrefixes(store.into_os_string()))
 }
 

@@ -1,7 +1,6 @@
 //! The program to compare, with the packages and stores of its objects.
 
 use std::ffi::OsString;
-use std::ops::Deref;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +15,8 @@ use becalm_lib::path::{path_bytes, path_of};
 /// A program and all objects that its start loads.
 #[derive(Debug)]
 pub(crate) struct Program {
-    start: program::Program,
+    /// Its file, its loader and its closure.
+    pub start: program::Program,
     /// The files of the objects that a strategy may change, links resolved, the program first.
     pub objects: Vec<PathBuf>,
     /// The store prefixes, for `--store`.
@@ -29,14 +29,6 @@ pub(crate) struct Program {
     pub outside: usize,
     /// The store that is assumed, because no named store has the program.
     pub assumed_store: Option<PathBuf>,
-}
-
-impl Deref for Program {
-    type Target = program::Program;
-
-    fn deref(&self) -> &program::Program {
-        &self.start
-    }
 }
 
 impl Program {
@@ -69,11 +61,12 @@ impl Program {
     /// Sets the store that `becalm check` and `advise` assume for the program.
     fn assume_store(&mut self) {
         let named = StorePrefixes(self.stores.clone()).stores(&OsFs::new().session());
-        let Some(store) = store_of(&named, &self.closure).map(|store| path_of(store.as_ref()))
+        let Some(store) =
+            store_of(&named, &self.start.closure).map(|store| path_of(store.as_ref()))
         else {
             return;
         };
-        if self.path.starts_with(&store) {
+        if self.start.path.starts_with(&store) {
             self.stores = store.clone().into_os_string();
             self.assumed_store = Some(store);
             self.outside = 0;
@@ -103,13 +96,17 @@ impl Program {
 
     /// Returns the package of the program itself; `None` outside the stores.
     pub(super) fn package(&self) -> Option<&Path> {
-        self.packages.iter().find(|package| self.path.starts_with(package)).map(PathBuf::as_path)
+        self.packages
+            .iter()
+            .find(|package| self.start.path.starts_with(package))
+            .map(PathBuf::as_path)
     }
 
     /// Returns the names of the hwcaps subdirectories that its loader searches.
     pub(super) fn hwcaps(&self) -> Vec<OsString> {
-        let active = self.facts.hwcaps.iter().chain(&self.facts.legacy_hwcaps);
-        let platform = self.facts.platform.iter();
+        let facts = &self.start.facts;
+        let active = facts.hwcaps.iter().chain(&facts.legacy_hwcaps);
+        let platform = facts.platform.iter();
         active.chain(platform).map(|name| OsString::from_vec(name.to_vec())).collect()
     }
 }

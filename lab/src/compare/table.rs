@@ -33,7 +33,7 @@ pub(super) fn made(
     let mut rows: Vec<Row> = MEASURES.iter().map(measure).collect();
     rows.extend(shown_by_the_program(outcomes, stock));
     Comparison {
-        program: shown(path_bytes(&program.path).as_ref()),
+        program: shown(path_bytes(&program.start.path).as_ref()),
         columns: outcomes.iter().map(|outcome| outcome.kind.name()).collect(),
         rows,
         notes: [scopes(outcomes), notes(options, program, measured)].concat(),
@@ -254,7 +254,7 @@ fn notes(options: &CompareArgs, program: &Program, measured: &Measured) -> Vec<S
             "{} objects in {} packages; {}",
             program.objects.len(),
             program.packages.len(),
-            program.facts.libc
+            program.start.facts.libc
         ),
     ];
     if let Some(store) = &program.assumed_store {

@@ -56,32 +56,26 @@ impl Stage {
     }
 
     fn at(bench: &Bench<'_>, place: &Path, store: &Path, loader: Option<&Path>) -> Self {
-        let hwcap = bench.program.facts.hwcaps.last().map(|name| format!("glibc-hwcaps/{name}"));
+        let hwcaps = &bench.program.start.facts.hwcaps;
+        let hwcap = hwcaps.last().map(|name| format!("glibc-hwcaps/{name}"));
         let made = std::fs::create_dir_all(place.join("store")).with_context(naming(place));
         let lab = made.and_then(|()| Lab::build(place, store, hwcap.as_deref(), loader));
         let lab = lab.map_err(words);
         let control = match &lab {
             Ok(lab) => see_all(lab, &mut Put::new(Kind::Control), |_| true),
-            Err(error) => no_lab(error),
+            Err(error) => TRIALS.iter().map(|_| Err(error.clone())).collect(),
         };
         Self { lab, control }
     }
 
     /// Returns the cells of a strategy, in the order of the trials.
     fn cells(&self, kind: Kind, stock_loader: Option<bool>) -> Vec<Cell> {
+        let Ok(lab) = &self.lab else { return self.control.iter().map(untouched).collect() };
         let wanted = |trial: &Trial| stock_loader.is_none_or(|is| trial.is_of_stock_loader() == is);
-        let seen = match &self.lab {
-            Ok(lab) => see_all(lab, &mut Put::new(kind), wanted),
-            Err(error) => no_lab(error),
-        };
+        let seen = see_all(lab, &mut Put::new(kind), wanted);
         let all = TRIALS.iter().zip(&self.control).zip(&seen);
         all.map(|((trial, control), seen)| judged(trial, control, seen)).collect()
     }
-}
-
-/// Returns the error of the lab as the result of each trial.
-fn no_lab(why: &str) -> Vec<Seen> {
-    TRIALS.iter().map(|_| Err(why.to_owned())).collect()
 }
 
 /// Returns the cells of a column, in the order of the trials.
