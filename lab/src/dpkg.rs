@@ -44,10 +44,7 @@ pub(crate) fn owners<'p>(
     paths: impl Iterator<Item = &'p PathBuf> + Clone,
 ) -> Result<BTreeMap<PathBuf, Package>> {
     let diversions = diversions()?;
-    let mut names: BTreeSet<String> = BTreeSet::new();
-    for path in paths.clone() {
-        names.extend(names_of(path, &diversions));
-    }
+    let names = paths.clone().flat_map(|path| names_of(path, &diversions)).collect();
     let owner_by_name = search(&names)?;
     let packages = versions()?;
     let owner = |path: &PathBuf| {

@@ -5,10 +5,12 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use object::elf::{DT_NEEDED, DT_RPATH, DT_RUNPATH, DT_SONAME, FileHeader32, FileHeader64};
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, FileKind};
+
+use crate::words::naming;
 
 /// The dynamic section of one object, in the order of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,20 +34,13 @@ impl Dynamic {
     /// Returns an error if the file cannot be read, is not an ELF file, or has no dynamic section
     /// (a static program, an object file, a file of debug information).
     pub(crate) fn read(path: &Path) -> Result<Self> {
-        let data = std::fs::read(path).with_context(|| format!("{}", path.display()))?;
-        Self::parse(&data).with_context(|| format!("{}", path.display()))
-    }
-
-    /// Parses the dynamic section of a whole file's bytes.
-    ///
-    /// # Errors
-    /// Returns the errors of [`Dynamic::read`], except those of reading the file.
-    pub(crate) fn parse(data: &[u8]) -> Result<Self> {
-        match FileKind::parse(data) {
-            Ok(FileKind::Elf64) => from_header::<FileHeader64<Endianness>>(data),
-            Ok(FileKind::Elf32) => from_header::<FileHeader32<Endianness>>(data),
-            _ => bail!("not an ELF file"),
-        }
+        let data = std::fs::read(path).with_context(naming(path))?;
+        let parsed = match FileKind::parse(&*data) {
+            Ok(FileKind::Elf64) => from_header::<FileHeader64<Endianness>>(&data),
+            Ok(FileKind::Elf32) => from_header::<FileHeader32<Endianness>>(&data),
+            _ => Err(anyhow!("not an ELF file")),
+        };
+        parsed.with_context(naming(path))
     }
 }
 

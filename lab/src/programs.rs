@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use becalm_host::trace::Command;
 
 use crate::dpkg;
 use crate::elf::Dynamic;
@@ -37,8 +38,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 pub(crate) fn find(word: &str) -> Result<Program> {
     let path = match KNOWN.iter().find(|known| known.0 == word) {
         Some(known) => of_package(*known)?,
-        None if word.contains('/') => PathBuf::from(word),
-        None => in_path(word).with_context(|| format!("{word}: no such program"))?,
+        None => Command::new(word, []).file()?,
     };
     let path = path.canonicalize().with_context(|| format!("{}", path.display()))?;
     if Dynamic::read(&path)?.interpreter.is_none() {
@@ -61,9 +61,4 @@ fn of_package((name, packages, programs): (&str, &str, &str)) -> Result<PathBuf>
         }
     }
     bail!("{name}: none of its packages is installed ({})", packages.replace(' ', ", "))
-}
-
-fn in_path(word: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|dir| dir.join(word)).find(|file| file.is_file())
 }

@@ -39,8 +39,8 @@ pub(crate) fn plan(
         }
         places.insert(original, place);
     }
-    let mut manifest =
-        Manifest::new(store, places.get(loader).context("no loader in the closure")?, rpath);
+    let loader = places.get(loader).context("no loader in the closure")?.clone();
+    let mut manifest = Manifest { store: store.to_owned(), loader, rpath, ..Manifest::default() };
     manifest.programs.extend(programs.iter().map(|(name, original)| ProgramEntry {
         name: name.clone(),
         path: places[original].clone(),

@@ -15,10 +15,10 @@ const SCHEMA: &str = "becalm-lab/store/1";
 const NAME: &str = "manifest.json";
 
 /// A store's table of contents. All paths are absolute, as run paths are.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Manifest {
-    /// Identifies this format.
-    schema: String,
+    /// Identifies this format; empty in a plan.
+    pub(super) schema: String,
     /// The store's root.
     pub(crate) store: PathBuf,
     /// True if run paths are `DT_RPATH` and the C library is the system's.
@@ -80,19 +80,6 @@ pub(crate) struct Object {
 }
 
 impl Manifest {
-    /// Returns the manifest of an empty store.
-    pub(super) fn new(store: &Path, loader: &Path, rpath: bool) -> Self {
-        Self {
-            schema: SCHEMA.to_owned(),
-            store: store.to_owned(),
-            rpath,
-            programs: Vec::new(),
-            objects: Vec::new(),
-            loader: loader.to_owned(),
-            data: Vec::new(),
-        }
-    }
-
     /// Reads the manifest of the store at `store`. Returns `None` if it has none.
     ///
     /// # Errors
@@ -120,6 +107,7 @@ impl Manifest {
     /// # Errors
     /// Returns an error if a file's metadata cannot be read or the store cannot be written.
     pub(crate) fn write(mut self, patchelf: &str) -> Result<()> {
+        self.schema = SCHEMA.to_owned();
         for object in &mut self.objects {
             object.made = object.made_by(patchelf)?;
         }
