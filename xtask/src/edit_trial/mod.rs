@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, ensure};
 
 use crate::differential::verdicts;
-use crate::order_trial::step::bundle;
+use crate::order_trial::step::{self, BUNDLE};
 use files::File;
 use tally::{Event, What, failed};
 
@@ -95,7 +95,7 @@ fn one(
         std::fs::create_dir_all(dir)?;
         let copy = dir.join("bundled");
         std::fs::write(&copy, &original)?;
-        if !bundle(patchelf, &copy)? {
+        if !step::make(BUNDLE, &copy, &[("PATCHELF", patchelf.into())])? {
             let refused = ("refused", "patchelf refuses it".to_owned());
             events.extend([("patchelf", tried()), ("patchelf", refused)]);
             return Ok(());

@@ -145,7 +145,7 @@ struct Trial<'a> {
     options: &'a Options,
     copy: &'a Path,
     loader: Option<Loader>,
-    tools: Tools<'a>,
+    tools: Tools,
 }
 
 impl<'a> Trial<'a> {
@@ -154,12 +154,13 @@ impl<'a> Trial<'a> {
         let bytes = fs::read(copy)?;
         let view = elf::parse(bytes.as_slice()).ok().context("it parsed before")?;
         let loader = root::loader(file, &view, options.sysroot.as_deref())?;
-        let tools = Tools {
-            becalm: &options.becalm,
-            patchelf: options.patchelf.as_deref(),
-            strip: step::tool(&view, "strip"),
-            objcopy: step::tool(&view, "objcopy"),
-        };
+        let patchelf = options.patchelf.as_deref().unwrap_or(Path::new("false"));
+        let tools = [
+            ("BECALM", options.becalm.clone().into()),
+            ("PATCHELF", patchelf.into()),
+            ("STRIP", step::tool(&view, "strip").into()),
+            ("OBJCOPY", step::tool(&view, "objcopy").into()),
+        ];
         Ok(Self { options, copy, loader, tools })
     }
 
@@ -176,7 +177,7 @@ impl<'a> Trial<'a> {
         let mut refused = false;
         for (number, &step) in order.iter().enumerate() {
             let before = fs::read(self.copy)?;
-            let done = self.tools.make(step, self.copy)?;
+            let done = step::make(step, self.copy, &self.tools)?;
             if !done && fs::read(self.copy)? != before {
                 return Ok(Err(format!("{} failed and changed the file", step.0)));
             }
