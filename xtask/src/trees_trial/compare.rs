@@ -5,13 +5,8 @@ use bstr::ByteSlice;
 /// Paths that are printed of one start.
 const PRINTED: usize = 10;
 
-/// A line that differs.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Difference {
-    path: String,
-    /// The number of the line, the call, and both results.
-    text: String,
-}
+/// A line that differs: its path, and its number, the call and both results.
+pub(super) type Difference = (String, String);
 
 /// Compares the lines of a start by becalm with those of a plain one. Returns the number of lines
 /// compared, and those that differ.
@@ -40,20 +35,16 @@ fn difference(number: usize, plain: &[u8], by_becalm: &[u8]) -> Difference {
     let same_call = format!("{path}\t{call}\t");
     let other = by_becalm.strip_prefix(&same_call).unwrap_or(&by_becalm);
     let text = format!("{call} (line {number})\n  plain:  {result}\n  becalm: {other}");
-    Difference { path: path.to_owned(), text }
+    (path.to_owned(), text)
 }
 
 /// Prints the differences of a start: the first call of each path.
 pub(super) fn print(what: &str, differences: &[Difference]) {
-    let paths: Vec<&[Difference]> = differences.chunk_by(|a, b| a.path == b.path).collect();
+    let paths: Vec<&[Difference]> = differences.chunk_by(|a, b| a.0 == b.0).collect();
     println!("{what}: {} lines of {} paths differ", differences.len(), paths.len());
     for of_path in paths.iter().take(PRINTED) {
-        let calls = if of_path.len() > 1 {
-            format!(", {} calls, first ", of_path.len())
-        } else {
-            ": ".to_owned()
-        };
-        println!("{}{calls}{}", of_path[0].path, of_path[0].text);
+        let (path, first) = &of_path[0];
+        println!("{path}, first of {}: {first}", of_path.len());
     }
     if paths.len() > PRINTED {
         println!("and {} more paths", paths.len() - PRINTED);
@@ -91,7 +82,7 @@ mod tests {
         let (count, found) = differences(plain, stale);
         assert_eq!(count, 2);
         let text = "stat (line 1)\n  plain:  size 1\n  becalm: size 2".to_owned();
-        assert_eq!(found, [Difference { path: "/a".to_owned(), text }]);
+        assert_eq!(found, [("/a".to_owned(), text)]);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use super::compare::own_calls;
 use super::tree::{self, Kind, PROGRAMS, choice};
 use crate::command::succeed;
 use crate::trace_differential::run::copy_into;
+use crate::walk::walk;
 
 /// Time that a start may take.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -192,8 +193,10 @@ impl Scene {
     }
 
     fn has_lock(&self) -> bool {
-        let is_lock = |path: &PathBuf| path.extension() == Some(OsStr::new(LOCK));
-        ["copies", "cache"].iter().any(|name| files(&self.folder.join(name)).iter().any(is_lock))
+        let is_lock = |(path, _): &(PathBuf, _)| path.extension() == Some(OsStr::new(LOCK));
+        // A folder that changes while it is listed is listed again.
+        let has_lock = |all: Vec<_>| all.iter().any(is_lock);
+        ["copies", "cache"].iter().any(|name| walk(&self.at(name)).map_or(true, has_lock))
     }
 
     /// Returns the processes of the becalm under trial. A program that it has started is none of them.
@@ -212,10 +215,15 @@ impl Scene {
         self.processes().iter().filter(|pid| kill_process(**pid, Signal::KILL).is_ok()).count()
     }
 
+    fn copies(&self) -> Result<impl Iterator<Item = PathBuf>> {
+        let all = walk(&self.at("copies"))?.into_iter();
+        Ok(all.filter(|(_, kind)| kind.is_file()).map(|(path, _)| path))
+    }
+
     /// Deletes and truncates some files of the cache; returns their number.
     pub(super) fn damage_copies(&self, rng: &mut Rng) -> Result<usize> {
         let mut count = 0;
-        for path in files(&self.at("copies")) {
+        for path in self.copies()? {
             match rng.u8(..4) {
                 0 => fs::remove_file(&path).with_context(|| path.display().to_string())?,
                 1 => {
@@ -238,7 +246,7 @@ impl Scene {
         let of_tree = of_tree.map(|(path, _)| fs::read(self.at("source").join(path)));
         let of_tree = of_tree.collect::<std::io::Result<Vec<_>>>()?;
         let mut count = 0;
-        for path in files(&self.at("copies")) {
+        for path in self.copies()? {
             let content = fs::read(&path)?;
             if content.is_empty() || !of_tree.contains(&content) {
                 continue;
@@ -271,23 +279,6 @@ fn served(log: &str) -> Vec<u64> {
         }
     };
     log.lines().filter_map(count).collect()
-}
-
-/// Returns the files below a folder, sorted. Some may be gone already.
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut left = vec![folder.to_owned()];
-    while let Some(folder) = left.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-            match entry.file_type() {
-                Ok(kind) if kind.is_dir() => left.push(entry.path()),
-                Ok(kind) if kind.is_file() => found.push(entry.path()),
-                _ => {}
-            }
-        }
-    }
-    found.sort();
-    found
 }
 
 #[cfg(test)]
