@@ -40,12 +40,8 @@ pub struct Options {
     store: Vec<PathBuf>,
 }
 
-/// The files and the links of one start.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Files {
-    files: BTreeSet<PathBuf>,
-    links: BTreeSet<(PathBuf, PathBuf)>,
-}
+/// The files of one start, and the links on the way to them, with their targets.
+type Files = BTreeSet<(PathBuf, Option<PathBuf>)>;
 
 /// Compares. Returns false if anything differs.
 ///
@@ -75,13 +71,16 @@ const COLUMNS: [&str; 4] = ["programs", "files", "links", "equal"];
 /// Compares one program; returns how many files and links were seen, and the differences.
 fn compare(becalm: &Path, program: &Path) -> Result<(usize, usize, Vec<String>)> {
     let (predicted, seen) = (predicted(becalm, program)?, observed(program)?);
-    let mut wrong = Vec::new();
-    let mut differ = |what: &str, path: &Path| wrong.push(format!("{what} {}", path.display()));
-    seen.files.difference(&predicted.files).for_each(|path| differ("not listed:", path));
-    predicted.files.difference(&seen.files).for_each(|path| differ("not opened:", path));
-    seen.links.difference(&predicted.links).for_each(|(path, _)| differ("link not listed:", path));
-    predicted.links.difference(&seen.links).for_each(|(path, _)| differ("link not used:", path));
-    Ok((seen.files.len(), seen.links.len(), wrong))
+    let shown = |what: &'static str| {
+        move |(path, target): &(PathBuf, Option<PathBuf>)| {
+            let kind = if target.is_some() { "link" } else { "file" };
+            format!("{kind} {what}: {}", path.display())
+        }
+    };
+    let more = predicted.difference(&seen).map(shown("not used"));
+    let wrong = seen.difference(&predicted).map(shown("not listed")).chain(more).collect();
+    let links = seen.iter().filter(|(_, target)| target.is_some()).count();
+    Ok((seen.len() - links, links, wrong))
 }
 
 fn predicted(becalm: &Path, program: &Path) -> Result<Files> {
@@ -89,50 +88,45 @@ fn predicted(becalm: &Path, program: &Path) -> Result<Files> {
     command.args(["check", "--files", "--json", "--library-path", "", "--preload", ""]);
     let output = command.args(["--audit", ""]).arg(program).output()?;
     let report: Value = serde_json::from_slice(&output.stdout).context("becalm check --json")?;
-    let mut files = Files::default();
-    for file in report["programs"][0]["files"].as_array().context("no files")? {
-        let path = PathBuf::from(file["path"].as_str().context("no path")?);
-        match file["target"].as_str() {
-            Some(target) => drop(files.links.insert((path, target.into()))),
-            None => drop(files.files.insert(path)),
-        }
-    }
-    Ok(files)
+    let files = report["programs"][0]["files"].as_array().context("no files")?.iter();
+    let file = |file: &Value| {
+        let path = file["path"].as_str().context("no path")?;
+        Ok((path.into(), file["target"].as_str().map(PathBuf::from)))
+    };
+    files.map(file).collect()
 }
 
 fn observed(program: &Path) -> Result<Files> {
     let mut files = Files::default();
-    files.add(program);
-    files.add(&root::interpreter(program).context("a static program")?);
+    add(&mut files, program);
+    add(&mut files, &root::interpreter(program).context("a static program")?);
     let run = strace(&Start::new(program, Launch::Trace))?;
     for attempt in run.attempts() {
         if attempt.call == Call::Open && attempt.outcome == Outcome::Hit {
-            files.add(Path::new(OsStr::from_bytes(&attempt.path)));
+            add(&mut files, Path::new(OsStr::from_bytes(&attempt.path)));
         }
     }
     Ok(files)
 }
 
-impl Files {
-    /// Adds an existing file at an absolute path and the links that lead to it.
-    fn add(&mut self, path: &Path) {
-        let mut way: Vec<PathBuf> = path.components().rev().map(|c| c.as_os_str().into()).collect();
-        let mut at = PathBuf::new();
-        while let Some(name) = way.pop() {
-            match name.components().next() {
-                Some(Component::ParentDir) => drop(at.pop()),
-                Some(Component::RootDir) => at = PathBuf::from("/"),
-                _ => {
-                    let next = at.join(&name);
-                    let Ok(target) = fs::read_link(&next) else {
-                        at = next;
-                        continue;
-                    };
-                    way.extend(target.components().rev().map(|c| PathBuf::from(c.as_os_str())));
-                    self.links.insert((next, target));
-                }
+/// Adds an existing file at an absolute path and the links that lead to it.
+fn add(files: &mut Files, path: &Path) {
+    let mut way: Vec<PathBuf> = path.components().rev().map(|c| c.as_os_str().into()).collect();
+    let mut at = PathBuf::new();
+    while let Some(name) = way.pop() {
+        match name.components().next() {
+            Some(Component::ParentDir) => drop(at.pop()),
+            Some(Component::RootDir) => at = PathBuf::from("/"),
+            _ => {
+                let next = at.join(&name);
+                let Ok(target) = fs::read_link(&next) else {
+                    at = next;
+                    continue;
+                };
+                way.extend(target.components().rev().map(|c| PathBuf::from(c.as_os_str())));
+                files.insert((next, Some(target)));
             }
         }
-        self.files.insert(at);
     }
+    files.insert((at, None));
 }
