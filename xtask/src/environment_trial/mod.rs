@@ -22,6 +22,7 @@ use crate::differential::verdicts;
 use crate::predict::Request;
 use crate::tally::Tally;
 use crate::trace_differential::run::reachable;
+use crate::user::is_root;
 
 /// Options of the trial.
 #[derive(clap::Args, Clone, Debug)]
@@ -45,6 +46,9 @@ type Compared = (usize, bool, Option<String>);
 /// cannot be run.
 pub fn run(options: &Options) -> Result<bool> {
     let scene = Scene::new()?;
+    if !is_root() {
+        eprintln!("only root can start programs as nobody: all are started as this user");
+    }
     let (_folder, xtask) = reachable(&std::env::current_exe()?)?;
     let numbers: Vec<u64> = (0..options.starts).collect();
     let one = |&number: &u64| compare(&scene, &xtask, Random::draw(options.seed, number));
@@ -69,11 +73,11 @@ fn compare(scene: &Scene, xtask: &Path, random: Random) -> Result<Compared> {
         start = start.env(name, scene.expand(value));
     }
     start.dir = Some(scene.at(random.dir));
-    start.user = (random.as_nobody && scene.is_root).then(User::nobody);
+    start.user = (random.as_nobody && is_root()).then(User::nobody);
     let (probes, what) = difference(&start, xtask)
         .with_context(|| format!("start {} of seed {}", random.number, random.seed))?;
     std::fs::remove_file(&start.object)?;
-    Ok((probes, start.user.is_some(), what.map(|what| shown(&random, &what))))
+    Ok((probes, start.user.is_some(), what.map(|what| format!("{random:?}\n  {what}"))))
 }
 
 /// Returns the number of predicted probes and the first difference.
@@ -95,12 +99,4 @@ fn difference(start: &Start, xtask: &Path) -> Result<(usize, Option<String>)> {
         Some(_) => None,
     };
     Ok((predicted.len(), of_loader.map(|it| format!("LD_DEBUG: {it}"))))
-}
-
-fn shown(random: &Random, what: &str) -> String {
-    let Random { seed, number, run_path, needed, env, dir, as_nobody, .. } = random;
-    format!(
-        "start {number} of seed {seed}, in {dir:?}, as nobody: {as_nobody}\n  run path {run_path:?}, \
-         also needed {needed:?}\n  {env:?}\n  {what}"
-    )
 }
