@@ -83,23 +83,14 @@ fn comparable(line: &str, store: &str, figures_vary: bool) -> String {
 
 /// The text with `#` for each number.
 fn without_numbers(word: &str) -> String {
-    let mut text = String::new();
-    for c in word.chars() {
-        let is_inside = text.ends_with('#');
-        match c {
-            '0'..='9' if is_inside => {}
-            '0'..='9' => text.push('#'),
-            ',' | '.' if is_inside => text.push(c),
-            c => text.push(c),
-        }
-        // A separator between digits belongs to the number.
-        for separator in [",#", ".#"] {
-            if let Some(rest) = text.strip_suffix(separator).filter(|rest| rest.ends_with('#')) {
-                text = rest.to_owned();
-            }
+    let mut text = word.replace(|c: char| c.is_ascii_digit(), "0");
+    // A separator between digits belongs to the number.
+    for digits in ["00", "0,0", "0.0"] {
+        while text.contains(digits) {
+            text = text.replace(digits, "0");
         }
     }
-    text
+    text.replace('0', "#")
 }
 
 #[cfg(test)]

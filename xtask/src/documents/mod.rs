@@ -26,8 +26,6 @@ use crate::walk::walk;
 const STORE: &str = "/opt/store";
 /// The time limit of the blocks of a document, in seconds.
 const PATIENCE: &str = "1800";
-/// Begins the line that the driver prints after each command, with its number and exit status.
-const END: char = '\u{1}';
 
 /// Options of the check.
 #[derive(clap::Args, Clone, Debug)]
@@ -191,22 +189,17 @@ impl Namespace {
     }
 }
 
-/// The output of a command and its exit status.
+/// The output of a command and its exit status, which the script prints on a line of its own after U+0001.
 type End = (String, i32);
 
 fn ends(text: &str) -> Vec<End> {
+    let mut parts = text.split("\n\u{1}");
+    let mut printed = parts.next().unwrap_or_default();
     let mut ends = Vec::new();
-    let mut printed = String::new();
-    for line in text.lines() {
-        match line.strip_prefix(END) {
-            Some(status) => {
-                ends.push((std::mem::take(&mut printed), status.parse().unwrap_or(-1)));
-            }
-            None => {
-                printed.push_str(line);
-                printed.push('\n');
-            }
-        }
+    for part in parts {
+        let (status, next) = part.split_once('\n').unwrap_or((part, ""));
+        ends.push((format!("{printed}\n"), status.parse().unwrap_or(-1)));
+        printed = next;
     }
     ends
 }
