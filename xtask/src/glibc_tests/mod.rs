@@ -89,14 +89,12 @@ fn differing(tree: &Tree, version: &str, folder: &Path) -> Result<Differing> {
     let log = folder.join("answers.log");
     let mut found = Differing::default();
     for library_path in [None, Some(empty.as_path())] {
-        let added = Added { library_path, ..Added::default() };
-        let plain = test("plain", added)?;
-        let idle = test("idle", Added { module: Some(&idle_module), ..added })?;
+        let plain = test("plain", [None, library_path, None])?;
+        let idle = test("idle", [Some(&idle_module), library_path, None])?;
         // The tests' programs exist only after the first run.
         let index = index(tree, version, folder, &empty)?;
         let _ = fs::remove_file(&log);
-        let module = Some(index.as_path());
-        let audited = test("audited", Added { module, log: Some(&log), ..added })?;
+        let audited = test("audited", [Some(&index), library_path, Some(&log)])?;
         let answers = answers(&log);
         let with_path = if library_path.is_some() { ", with LD_LIBRARY_PATH" } else { "" };
         println!(

@@ -38,16 +38,9 @@ done
 exec "$@"
 "#;
 
-/// Variables to add to the environment of each test.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Added<'a> {
-    /// The directory of `LD_LIBRARY_PATH`, unless the test sets it.
-    pub(super) library_path: Option<&'a Path>,
-    /// The last audit module.
-    pub(super) module: Option<&'a Path>,
-    /// The log of becalm's module.
-    pub(super) log: Option<&'a Path>,
-}
+/// What is added to the environment of each test: the last audit module, the directory of `LD_LIBRARY_PATH` unless the
+/// test sets it, and the log of becalm's module.
+pub(super) type Added<'a> = [Option<&'a Path>; 3];
 
 /// Writes the wrapper of tests whose sources are in `sources`, and returns the makefile's variable
 /// that names it.
@@ -57,8 +50,8 @@ pub(super) struct Added<'a> {
 pub(super) fn write(file: &Path, sources: &Path, added: Added<'_>) -> Result<String> {
     let quoted =
         |path: Option<&Path>| path.map_or_else(String::new, |path| format!("'{}'", path.display()));
-    let Added { library_path, module, log } = added;
-    let [audit, libraries, log, sources] = [module, library_path, log, Some(sources)].map(quoted);
+    let [audit, libraries, log] = added.map(quoted);
+    let sources = quoted(Some(sources));
     let script = format!(
         "#!/bin/sh\naudit={audit} libraries={libraries} log={log} sources={sources}{SCRIPT}"
     );
@@ -75,11 +68,8 @@ mod tests {
     fn run(audit: Option<&str>, library_path: Option<&str>, words: &[&str]) -> String {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("wrapper");
-        let added = Added {
-            library_path: library_path.map(Path::new),
-            module: audit.map(Path::new),
-            log: audit.map(|_| Path::new("/log")),
-        };
+        let log = audit.map(|_| "/log");
+        let added = [audit, library_path, log].map(|path| path.map(Path::new));
         let variable = write(&file, folder.path(), added).unwrap();
         assert_eq!(variable, format!("test-wrapper={}", file.display()));
         let program = folder.path().join("tst");

@@ -47,21 +47,14 @@ pub(super) type Compared = (&'static str, [Results; 2]);
 /// Returns the counts by result, the names of the failures, and the differences.
 pub(super) fn table(all: &[Compared]) -> String {
     const WORDS: [&str; 5] = ["PASS", "FAIL", "XFAIL", "UNSUPPORTED", NONE];
-    let mut text = String::from("| glibc | | tests |");
-    for word in WORDS {
-        let _ = write!(text, " {word} |");
-    }
-    text += "\n| --- | --- |";
+    const KINDS: [&str; 2] = ["plain", "patched"];
+    let mut text = format!("| glibc | | tests | {} |\n| --- | --- |", WORDS.join(" | "));
     text += &" ---: |".repeat(WORDS.len() + 1);
     text += "\n";
-    const KINDS: [&str; 2] = ["plain", "patched"];
     for (version, both) in all {
         for (kind, results) in KINDS.iter().zip(both) {
-            let _ = write!(text, "| {version} | {kind} | {} |", results.len());
-            for word in WORDS {
-                let _ = write!(text, " {} |", count(results, word));
-            }
-            text += "\n";
+            let counts = WORDS.map(|word| count(results, word).to_string()).join(" | ");
+            let _ = writeln!(text, "| {version} | {kind} | {} | {counts} |", results.len());
         }
     }
     let joined =
