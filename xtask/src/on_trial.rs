@@ -67,7 +67,7 @@ pub fn run(options: &Options) -> Result<bool> {
         ("system".to_owned(), line.join(" "), tried)
     };
     let (counts, is_clean) = tried::print(lines.iter().map(try_line));
-    let same = counts.get("same").copied().unwrap_or(0);
+    let same = counts.get("same");
     ensure!(same > options.programs, "few starts could be compared: {same}");
     succeed(&mut scene.becalm(&["off"]))?;
     ensure!(scene.files()? == before, "files are left in {}", scene.home.display());

@@ -1,11 +1,9 @@
 //! The results of programs whose starts are compared with plain ones.
 
-use std::collections::BTreeMap;
-
 use anyhow::Result;
 
 use super::run::Ran;
-use crate::tally::Tally;
+use crate::tally::{Counts, Tally};
 
 /// The result of a program in words, and what differs.
 pub(crate) type Tried = (&'static str, Option<String>);
@@ -33,13 +31,13 @@ pub(crate) fn differs(
 /// result. Returns these numbers, and true if nothing differs.
 pub(crate) fn print(
     results: impl IntoIterator<Item = (String, String, Result<Tried>)>,
-) -> (BTreeMap<&'static str, usize>, bool) {
-    let (mut tally, mut counts) = (Tally::default(), BTreeMap::new());
+) -> (Counts, bool) {
+    let (mut tally, mut counts) = (Tally::default(), Counts::default());
     for (group, start, result) in results {
         let failed = |error| ("not tried", Some(format!("{error:#}")));
         let (word, what) = result.unwrap_or_else(failed);
         tally.group(&group, word.to_owned()).add("starts", 1);
-        *counts.entry(word).or_default() += 1;
+        counts.add(word, 1);
         what.into_iter().for_each(|what| tally.differs(start.clone(), what));
     }
     print!("{}", tally.text((44, 7), &["starts"]));
