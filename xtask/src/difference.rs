@@ -33,8 +33,7 @@ pub fn with_ld_debug(predicted: &[Probe], observed: &[Probe]) -> Option<String> 
 /// `observed` is the result of [`becalm_core::record::compare::candidates`].
 #[must_use]
 pub fn with_strace(predicted: &[Probe], observed: &[Attempt]) -> Option<String> {
-    let show = |o: &Attempt| line(o.call, o.path.as_bstr(), o.outcome);
-    first_difference(predicted, observed, is_call, describe, show)
+    first_difference(predicted, observed, is_call, describe, describe_attempt)
 }
 
 /// Returns true if an attempt shows the call of a probe.
@@ -66,9 +65,13 @@ fn first_difference<P, O>(
     ))
 }
 
-fn describe(probe: &Probe) -> String {
+pub(crate) fn describe(probe: &Probe) -> String {
     let step = line(probe.call, probe.path.as_bstr(), probe.outcome);
     format!("{step} ({:?} asks for {:?}, {:?})", probe.needed_by, probe.needed, probe.source)
+}
+
+pub(crate) fn describe_attempt(attempt: &Attempt) -> String {
+    line(attempt.call, attempt.path.as_bstr(), attempt.outcome)
 }
 
 fn line(call: Call, path: &BStr, outcome: Outcome) -> String {

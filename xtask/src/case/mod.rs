@@ -8,7 +8,6 @@
 
 mod bindings;
 mod build;
-mod report;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,9 +21,7 @@ use becalm_testing::strace::strace;
 use bstr::{BStr, BString, ByteSlice};
 use serde::Deserialize;
 
-pub use report::Report;
-
-use crate::difference::{with_ld_debug, with_strace};
+use crate::difference::{describe, describe_attempt, with_ld_debug, with_strace};
 use crate::predict::{Prediction, Request};
 use crate::trace_differential::run::reachable;
 use crate::user::is_root;
@@ -159,9 +156,29 @@ pub struct Options {
 /// Returns the errors of [`Case::read`] and [`Case::run`].
 pub fn run(options: &Options) -> Result<bool> {
     let (_folder, xtask) = reachable(&std::env::current_exe()?)?;
-    let report = Case::read(&options.folder)?.run(&xtask)?;
-    print!("{report}");
+    let case = Case::read(&options.folder)?;
+    let report = case.run(&xtask)?;
+    print!("{}: {}\n{}", report.name, case.description.rule, report.probes);
+    report.failures.iter().for_each(|failure| println!("  FAILED {failure}"));
     Ok(report.failures.is_empty())
+}
+
+/// The result of a case.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The rule's name.
+    pub name: String,
+    /// The model's probes and those of each record, a line each.
+    pub probes: String,
+    /// All errors; empty if everything agrees.
+    pub failures: Vec<String>,
+}
+
+impl Report {
+    fn list(&mut self, title: &str, probes: impl Iterator<Item = String>) {
+        self.probes += &format!("  {title}\n");
+        self.probes.extend(probes.map(|probe| format!("    {probe}\n")));
+    }
 }
 
 /// A case.
@@ -263,9 +280,11 @@ impl Case {
 
     fn compare(&self, out: &Path, start: &Start, prediction: Result<Prediction>) -> Result<Report> {
         let d = &self.description;
-        let mut report = Report { name: self.name(), rule: d.rule.clone(), ..Report::default() };
+        let mut report = Report { name: self.name(), ..Report::default() };
         let failed = |error| report.failures.push(format!("{error:#}"));
         let predicted = prediction.map_err(failed).ok();
+        let probes = predicted.as_ref().map_or(&[][..], |predicted| &predicted.probes);
+        report.list("predicted", probes.iter().map(describe));
         let mut found: Vec<BString> = Vec::new();
         if d.records.contains(&Record::Strace) {
             let cache = (d.libc == CaseLibc::Glibc).then_some(BStr::new("/etc/ld.so.cache"));
@@ -278,7 +297,7 @@ impl Case {
                 let difference = with_strace(&predicted.probes, &seen);
                 report.failures.extend(difference.map(|d| format!("strace: {d}")));
             }
-            report.strace = seen;
+            report.list("strace", seen.iter().map(describe_attempt));
         }
         if d.records.contains(&Record::LdDebug) && !d.secure {
             let said = ld_debug(start)?;
@@ -289,11 +308,10 @@ impl Case {
                 let difference = with_ld_debug(&predicted.probes, &said.probes);
                 report.failures.extend(difference.map(|d| format!("LD_DEBUG: {d}")));
             }
-            report.ld_debug = said.probes;
+            report.list("LD_DEBUG", said.probes.iter().map(describe));
         }
         let libc = predicted.as_ref().map(|predicted| predicted.libc.as_str());
         self.check_loaded(&found, libc, out, &mut report);
-        report.predicted = predicted.map(|p| p.probes).unwrap_or_default();
         Ok(report)
     }
 
