@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Result, ensure};
 use clap::Args;
 
 use self::scene::{FLAT, OTHER, Scene};
@@ -179,13 +179,13 @@ fn overlay(scene: &Scene) -> Result<()> {
     let store = scene.store();
     scene.index(&[&store, "--paths", "--program", &scene.program()])?;
     let more = scene.at("staging");
-    fs::create_dir_all(more.join(package.file_name().context("a package")?).join("lib"))?;
-    fs::create_dir_all(more.join(Path::new(OTHER).file_name().context("a package")?).join("lib"))?;
-    let name = |package: &str| Path::new(package).file_name().unwrap_or_default().to_owned();
-    fs::write(more.join(name(FLAT)).join("lib/later"), "")?;
-    scene.make_library(&more.join(name(OTHER)).join("lib/libx.so"), 5, &[])?;
+    for package in [FLAT, OTHER] {
+        fs::create_dir_all(more.join(package).join("lib"))?;
+    }
+    fs::write(more.join(FLAT).join("lib/later"), "")?;
+    scene.make_library(&more.join(OTHER).join("lib/libx.so"), 5, &[])?;
     scene.expect_file(&package.join("lib/later"), false)?;
-    let layers = format!("lowerdir={store}:{}", text(&more));
+    let layers = format!("lowerdir={store}:{}/store", text(&more));
     scene.mount(&["-t", "overlay", "overlay", "-o", &layers, &store])?;
     scene.expect_file(&package.join("lib/later"), true)?;
     scene.expect(5)
