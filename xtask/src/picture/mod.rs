@@ -150,13 +150,10 @@ fn starts(options: &Options, scratch: &Path) -> Result<[Start; 2]> {
 
 /// The only program of that name in the store's packages.
 fn program(store: &Path, name: &str) -> Result<PathBuf> {
-    let mut found = Vec::new();
-    for package in fs::read_dir(store).with_context(|| store.display().to_string())? {
-        let file = package?.path().join("bin").join(name);
-        if file.exists() {
-            found.push(file);
-        }
-    }
+    let packages = fs::read_dir(store).with_context(|| store.display().to_string())?;
+    let packages = packages.collect::<std::io::Result<Vec<_>>>()?;
+    let files = packages.iter().map(|package| package.path().join("bin").join(name));
+    let mut found: Vec<PathBuf> = files.filter(|file| file.exists()).collect();
     ensure!(found.len() == 1, "{}: {} programs of the name {name}", store.display(), found.len());
     Ok(found.remove(0))
 }
