@@ -5,7 +5,6 @@
 
 use becalm_core::probe::{Attempt, Call, Outcome, Probe, SearchSource};
 use becalm_core::record::compare::is_loader_cache_file;
-use bstr::{BStr, ByteSlice};
 
 /// The number of equal steps that a difference shows, the last ones.
 const CONTEXT: usize = 3;
@@ -33,13 +32,8 @@ pub fn with_ld_debug(predicted: &[Probe], observed: &[Probe]) -> Option<String> 
 /// `observed` is the result of [`becalm_core::record::compare::candidates`].
 #[must_use]
 pub fn with_strace(predicted: &[Probe], observed: &[Attempt]) -> Option<String> {
-    first_difference(predicted, observed, is_call, describe, describe_attempt)
-}
-
-/// Returns true if an attempt shows the call of a probe.
-pub(crate) fn is_call(probe: &Probe, seen: &Attempt) -> bool {
-    let outcome = if probe.outcome.is_failed_call() { probe.outcome } else { Outcome::Hit };
-    probe.call == seen.call && probe.path == seen.path && outcome == seen.outcome
+    let same = |p: &Probe, o: &Attempt| p.attempt() == *o;
+    first_difference(predicted, observed, same, describe, describe_attempt)
 }
 
 /// Describes the first difference. The index is the one after the parts that the record lacks were dropped.
@@ -66,20 +60,16 @@ fn first_difference<P, O>(
 }
 
 pub(crate) fn describe(probe: &Probe) -> String {
-    let step = line(probe.call, probe.path.as_bstr(), probe.outcome);
+    let step = describe_attempt(&Attempt { outcome: probe.outcome, ..probe.attempt() });
     format!("{step} ({:?} asks for {:?}, {:?})", probe.needed_by, probe.needed, probe.source)
 }
 
 pub(crate) fn describe_attempt(attempt: &Attempt) -> String {
-    line(attempt.call, attempt.path.as_bstr(), attempt.outcome)
-}
-
-fn line(call: Call, path: &BStr, outcome: Outcome) -> String {
-    let call = match call {
+    let call = match attempt.call {
         Call::Open => "open",
         Call::Stat => "stat",
     };
-    format!("{call} {path:?} {outcome:?}")
+    format!("{call} {:?} {:?}", attempt.path, attempt.outcome)
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::choose::Trial;
 use super::run::{Ran, open_folder, start};
-use crate::difference::{is_call, with_strace};
+use crate::difference::with_strace;
 
 /// The result of a trial.
 #[derive(Default)]
@@ -185,7 +185,7 @@ fn against_run(image: &Image, seen: &[Attempt]) -> Option<String> {
     let first = match image.initialisers {
         0 => &seen[..seen.len().min(image.seen.probes.len())],
         // Initialisers open files between and after the probes.
-        _ if image.seen.probes.iter().all(|probe| rest.any(|other| is_call(probe, other))) => {
+        _ if image.seen.probes.iter().all(|probe| rest.any(|seen| probe.attempt() == *seen)) => {
             return None;
         }
         _ => seen,
