@@ -12,9 +12,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use becalm_core::closure::Closure;
-use becalm_core::elf::Ident;
 use becalm_core::loader::Libc;
-use becalm_core::loader::load::Load;
 use becalm_core::symbols::{BindOptions, Bindings, bind};
 use becalm_host::child::status_within;
 use bstr::BStr;
@@ -49,7 +47,7 @@ pub(crate) struct Trial<'a> {
 
 /// The prediction for one start.
 pub(crate) struct Prediction {
-    closure: Closure,
+    pub(crate) closure: Closure,
     libc: Libc,
     pub(crate) bindings: Bindings,
 }
@@ -64,15 +62,6 @@ pub(crate) struct Verdict {
 }
 
 impl Prediction {
-    /// The objects, the program first.
-    pub(crate) fn load(&self) -> &Load {
-        &self.closure.load
-    }
-
-    fn ident(&self) -> Ident {
-        self.closure.subject.view.ident
-    }
-
     /// Returns true if the start is predicted to fail, because a library, a version or a symbol is
     /// missing.
     fn fails(&self) -> bool {
@@ -85,11 +74,6 @@ impl Prediction {
 }
 
 impl Trial<'_> {
-    /// Predicts and starts the program, and compares.
-    pub(super) fn run(&self) -> Result<Verdict> {
-        self.verdict(&self.predict()?)
-    }
-
     /// Predicts the bindings of a start that binds everything at once.
     pub(crate) fn predict(&self) -> Result<Prediction> {
         let request = Request {
@@ -124,14 +108,15 @@ impl Trial<'_> {
     /// Records the start and compares it with the prediction; returns `None` if the start ends
     /// before the recorder.
     fn record(&self, prediction: &Prediction) -> Result<Option<Outcome>> {
-        let (load, bindings) = (prediction.load(), &prediction.bindings);
+        let (closure, bindings) = (&prediction.closure, &prediction.bindings);
+        let (load, ident) = (&closure.load, closure.subject.view.ident);
         let (socket, theirs) = UnixStream::pair()?;
         let mut said = tempfile::tempfile()?;
         let mut child = self.start(theirs, said.try_clone()?)?;
-        let recording = Recording::open(socket, prediction.ident());
+        let recording = Recording::open(socket, ident);
         let compared = recording.and_then(|recording| {
             let Some(mut recording) = recording else { return Ok(None) };
-            let outcome = compare(load, bindings, prediction.ident(), &mut recording);
+            let outcome = compare(load, bindings, ident, &mut recording);
             let _ = recording.close();
             outcome.map(Some)
         });

@@ -35,7 +35,7 @@ pub(super) fn compare(case: &Case, scratch: &Path, out: &Path) -> Result<Vec<Str
 /// Returns the reason why an expectation is not met.
 fn unmet(bind: &Bind, prediction: &Prediction, out: &Path) -> Option<String> {
     let path = |name: &str| BString::from(out.join(name).to_string_lossy().into_owned());
-    let (load, wanted) = (prediction.load(), path(&bind.object));
+    let (load, wanted) = (&prediction.closure.load, path(&bind.object));
     let found = load.objects.iter().position(|object| object.path == wanted);
     let object = found.map(|index| &prediction.bindings.objects[index]);
     let Some((object, symbols)) = object.and_then(|o| Some((o, o.symbols.as_ref()?))) else {
