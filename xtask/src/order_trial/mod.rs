@@ -91,8 +91,11 @@ pub fn run(options: &Options) -> Result<bool> {
             let mut outcome = trial.run(order)?;
             // A file that the other tools damage by themselves says nothing of becalm.
             let others: Vec<Step> = order.iter().copied().filter(|it| !is_becalm(*it)).collect();
-            if outcome.is_err() && trial.is_damaged_by(&others, file)? {
-                outcome = Ok("damaged without becalm".to_owned());
+            if outcome.is_err() {
+                renew(file, &copy)?;
+                if trial.run(&others)?.is_err() {
+                    outcome = Ok("damaged without becalm".to_owned());
+                }
             }
             tried.push(match outcome {
                 Ok(kind) => (kind, None),
@@ -162,12 +165,6 @@ impl<'a> Trial<'a> {
             ("OBJCOPY", step::tool(&view, "objcopy").into()),
         ];
         Ok(Self { options, copy, loader, tools })
-    }
-
-    /// Copies the file again, and returns true if the steps damage it.
-    fn is_damaged_by(&self, order: &[Step], file: &Path) -> Result<bool> {
-        renew(file, self.copy)?;
-        Ok(self.run(order)?.is_err())
     }
 
     /// Makes the steps. Returns what the undo did, or what is damaged.
