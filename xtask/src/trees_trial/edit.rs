@@ -301,16 +301,11 @@ pub(super) fn age(source: &Path, all: bool, rng: &mut Rng) -> Result<()> {
         let is_new = file.metadata()?.modified()?.elapsed().is_ok_and(|age| age < HOUR);
         if is_new && (all || rng.bool()) {
             let time = SystemTime::now() - HOUR * 24 - Duration::from_micros(rng.u64(..1 << 40));
-            set_modified(&file, time)?;
+            let accessed = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
+            file.set_times(FileTimes::new().set_modified(time).set_accessed(accessed))?;
         }
     }
     Ok(())
-}
-
-/// Sets the time of the last change of content, to the nanosecond.
-fn set_modified(file: &File, time: SystemTime) -> Result<()> {
-    let accessed = SystemTime::UNIX_EPOCH + Duration::from_secs(1);
-    Ok(file.set_times(FileTimes::new().set_modified(time).set_accessed(accessed))?)
 }
 
 fn shown(path: &Path) -> String {
