@@ -38,7 +38,7 @@ done
 exec "$@"
 "#;
 
-/// What is added to the environment of each test: the last audit module, the directory of `LD_LIBRARY_PATH` unless the
+/// Additions to the environment of each test: the last audit module, the directory of `LD_LIBRARY_PATH` unless the
 /// test sets it, and the log of becalm's module.
 pub(super) type Added<'a> = [Option<&'a Path>; 3];
 
