@@ -1,7 +1,6 @@
 //! Starts with a pack: it is unpacked first, and a start that does not look at the tree executes the program of
 //! the pack.
 
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read;
@@ -97,8 +96,7 @@ fn found(name: &OsStr, pack: Option<Pack>) -> Result<Found> {
     program::find(name).or_else(|error| {
         // The tree may be gone.
         let never = pack.filter(|it| it.check == Check::Never);
-        let dirs = env::var_os("PATH").unwrap_or_default();
-        let mut paths = env::split_paths(&dirs).map(|dir| dir.join(name));
+        let mut paths = program::candidates(name).into_iter();
         let known = paths.find(|path| never.is_some_and(|it| it.program(path).is_some()));
         known.map(Found::unopened).ok_or(error)
     })

@@ -75,8 +75,7 @@ pub struct World<'a> {
 #[must_use]
 pub fn find(assumed: &Assumptions, paths: &[PathBuf]) -> (Targets, Vec<Launch>) {
     let session = assumed.fs.session();
-    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    let path = crate::path::bytes(&path);
+    let path = crate::path::bytes(&program::path_list());
     let world = World { fs: &session, path: path.as_ref(), stores: &assumed.stores };
     let mut started = Vec::new();
     let (mut launches, mut problems) = (Vec::new(), Vec::new());

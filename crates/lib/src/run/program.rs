@@ -88,14 +88,16 @@ pub fn find(name: &OsStr) -> Result<Found> {
     if name.as_bytes().contains(&b'/') {
         return Ok(Found::unopened(name));
     }
+    candidates(name).into_iter().find_map(program_at).with_context(|| not_found(name))
+}
+
+/// Returns the paths at which a command name is looked for.
+#[must_use]
+pub fn candidates(name: &OsStr) -> Vec<PathBuf> {
     let in_dir = |dir: PathBuf| {
         if dir.as_os_str().is_empty() { Path::new(".").join(name) } else { dir.join(name) }
     };
-    env::split_paths(&path_list())
-        .filter(|dir| !dir.ends_with(LINKS))
-        .map(in_dir)
-        .find_map(program_at)
-        .with_context(|| not_found(name))
+    env::split_paths(&path_list()).filter(|dir| !dir.ends_with(LINKS)).map(in_dir).collect()
 }
 
 /// Returns what is said of a command that no directory of `PATH` has.
@@ -103,9 +105,9 @@ pub(crate) fn not_found(name: &OsStr) -> String {
     format!("{}: command not found", name.to_string_lossy())
 }
 
-/// Returns `PATH`, or the directories that are searched without it.
+/// Returns `PATH`, or the directories that execvp(3) searches without it.
 pub(crate) fn path_list() -> OsString {
-    env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into())
+    env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into())
 }
 
 pub(crate) fn not_a_program(path: &Path) -> anyhow::Error {
@@ -122,18 +124,13 @@ fn program_at(path: PathBuf) -> Option<Found> {
     }
 }
 
-/// Opens a file. Never blocks; only a regular file is read.
-pub(crate) fn open(path: &Path) -> io::Result<(File, Metadata)> {
-    // Without the flag, opening a FIFO would wait for a writer.
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let facts = file.metadata()?;
-    Ok((file, facts))
-}
-
 impl Opened {
+    /// Opens a file. Never blocks; only a regular file is read.
     fn at(path: &Path) -> io::Result<Self> {
-        let (file, facts) = open(path)?;
+        // Without the flag, opening a FIFO would wait for a writer.
+        let flags = OFlags::NONBLOCK.bits().cast_signed();
+        let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+        let facts = file.metadata()?;
         let mut head = Vec::new();
         if facts.is_file() {
             head.resize(HEAD, 0);

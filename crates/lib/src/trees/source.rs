@@ -7,10 +7,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Error, Result, anyhow};
+use becalm_host::open_regular;
 use tar::Archive;
 use tempfile::TempDir;
 
-use crate::run::program;
 use crate::words::words;
 
 /// The first file of a pack.
@@ -42,10 +42,7 @@ impl Source {
     /// Opens a pack. An image, or only a file of it, is unpacked into a scratch folder in `folder`.
     pub(super) fn open(pack: &Path, folder: &Path, only: Option<&str>) -> Result<Self> {
         let open = || -> io::Result<Self> {
-            let (mut file, facts) = program::open(pack)?;
-            if !facts.is_file() {
-                return Err(io::ErrorKind::InvalidData.into());
-            }
+            let mut file = open_regular(pack)?;
             let mut first = Vec::new();
             Read::by_ref(&mut file).take(SQUASHFS.len() as u64).read_to_end(&mut first)?;
             if first == SQUASHFS {
