@@ -4,12 +4,14 @@ use std::os::fd::AsFd;
 
 use becalm_core::fs::FileKind;
 use rustix::fs::{
-    AtFlags, FileType, Stat, StatxAttributes, StatxFlags, Timespec, Timestamps, statat, statx,
+    AtFlags, FileType, Stat, Statx, StatxAttributes, StatxFlags, Timespec, Timestamps, major,
+    minor, statat, statx,
 };
 use rustix::io::{Errno, Result};
 use rustix::path::Arg;
 
 use crate::fingerprint::Fingerprint;
+use crate::tree::look;
 
 /// A fingerprint and the other results of one `statx`.
 #[derive(Clone, Copy, Debug)]
@@ -29,9 +31,7 @@ impl Facts {
     pub(crate) fn at(dir: impl AsFd, path: impl Arg + Copy, flags: AtFlags) -> Result<Self> {
         let found = match statx(&dir, path, flags, StatxFlags::BASIC_STATS) {
             // Linux before 4.11, and some sandboxes.
-            Err(Errno::NOSYS | Errno::PERM) => {
-                return Ok(Self::of_stat(&statat(dir, path, flags)?));
-            }
+            Err(Errno::NOSYS | Errno::PERM) => of_stat(&statat(dir, path, flags)?),
             found => found?,
         };
         Ok(Self {
@@ -41,22 +41,6 @@ impl Facts {
             blocks: found.stx_blocks,
             attributes: found.stx_attributes,
         })
-    }
-
-    /// Converts a result of `stat`. Inode flags are unknown there; writing a protected file fails with `EPERM`.
-    #[allow(
-        clippy::unnecessary_cast,
-        clippy::useless_conversion,
-        reason = "no-ops on x86-64, needed elsewhere"
-    )]
-    fn of_stat(found: &Stat) -> Self {
-        Self {
-            fingerprint: Fingerprint::of_stat(found),
-            file_type: FileType::from_raw_mode(found.st_mode as _),
-            atime: (found.st_atime as i64, found.st_atime_nsec as u32),
-            blocks: u64::try_from(found.st_blocks).unwrap_or(0),
-            attributes: StatxAttributes::empty(),
-        }
     }
 
     /// Returns the state of an open file.
@@ -84,4 +68,29 @@ impl Facts {
             last_modification: time(self.fingerprint.mtime),
         }
     }
+}
+
+/// Converts a result of `stat`, whose field types differ between architectures. Inode flags are unknown there; writing
+/// a protected file fails with `EPERM`.
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::useless_conversion,
+    reason = "no-ops on x86-64, needed elsewhere"
+)]
+fn of_stat(found: &Stat) -> Statx {
+    let mut facts = look::none();
+    facts.stx_dev_major = major(found.st_dev as u64);
+    facts.stx_dev_minor = minor(found.st_dev as u64);
+    facts.stx_ino = found.st_ino as u64;
+    facts.stx_size = u64::try_from(found.st_size).unwrap_or(0);
+    facts.stx_blocks = u64::try_from(found.st_blocks).unwrap_or(0);
+    (facts.stx_atime.tv_sec, facts.stx_atime.tv_nsec) =
+        (found.st_atime as i64, found.st_atime_nsec as u32);
+    (facts.stx_mtime.tv_sec, facts.stx_mtime.tv_nsec) =
+        (found.st_mtime as i64, found.st_mtime_nsec as u32);
+    (facts.stx_ctime.tv_sec, facts.stx_ctime.tv_nsec) =
+        (found.st_ctime as i64, found.st_ctime_nsec as u32);
+    (facts.stx_nlink, facts.stx_mode) = (found.st_nlink as u32, found.st_mode as u16);
+    (facts.stx_uid, facts.stx_gid) = (found.st_uid as u32, found.st_gid as u32);
+    facts
 }

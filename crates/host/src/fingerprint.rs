@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use becalm_core::fs::FileId;
 use becalm_core::index::Time;
-use rustix::fs::{Stat, Statx};
+use rustix::fs::Statx;
 
 /// Time within which two changes may have equal timestamps. File systems round times to a clock
 /// tick (4 ms), a second (ext3, HFS+) or two seconds (FAT).
@@ -50,25 +50,6 @@ impl Fingerprint {
             mode: u32::from(found.stx_mode) & 0o7777,
             uid: found.stx_uid,
             gid: found.stx_gid,
-        }
-    }
-
-    /// Converts a result of `stat`, whose field types differ between architectures.
-    #[allow(
-        clippy::unnecessary_cast,
-        clippy::useless_conversion,
-        reason = "no-ops on x86-64, needed elsewhere"
-    )]
-    pub(crate) fn of_stat(found: &Stat) -> Self {
-        Self {
-            id: FileId { dev: found.st_dev as u64, ino: found.st_ino as u64 },
-            size: u64::try_from(found.st_size).unwrap_or(0),
-            mtime: (found.st_mtime as i64, found.st_mtime_nsec as u32),
-            ctime: (found.st_ctime as i64, found.st_ctime_nsec as u32),
-            links: found.st_nlink as u64,
-            mode: found.st_mode as u32 & 0o7777,
-            uid: found.st_uid as u32,
-            gid: found.st_gid as u32,
         }
     }
 

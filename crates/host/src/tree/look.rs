@@ -189,7 +189,7 @@ const WANTED: StatxFlags = StatxFlags::BASIC_STATS.union(StatxFlags::BTIME);
 
 /// Returns a state of zeros.
 #[allow(unsafe_code, reason = "the type has no default")]
-fn none() -> Facts {
+pub(crate) fn none() -> Facts {
     // SAFETY: zeros are a valid value of these numbers.
     unsafe { mem::zeroed() }
 }
