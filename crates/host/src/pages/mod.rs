@@ -17,6 +17,8 @@ mod touched;
 
 use std::os::unix::fs::MetadataExt;
 
+use serde::{Deserialize, Serialize};
+
 pub use open::{open, open_directory};
 pub use touched::{MOST_TOUCHED, Touched};
 
@@ -27,7 +29,7 @@ pub const MOST_PAGES: u64 = 1 << 20;
 
 /// The state of a file: if it differs, page numbers of the file mean something else. The device is
 /// left out, because it may have another number after a reboot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileState {
     /// The inode.
     pub inode: u64,

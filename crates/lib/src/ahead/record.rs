@@ -81,12 +81,9 @@ pub struct Header {
 pub struct RecordedFile {
     /// The path.
     pub path: String,
-    /// The inode.
-    pub inode: u64,
-    /// The length in bytes.
-    pub size: u64,
-    /// The time of the last change of the content, in seconds and nanoseconds since 1970.
-    pub changed: (i64, i64),
+    /// Its inode, length, and time of the last change.
+    #[serde(flatten)]
+    pub state: FileState,
     /// First page, number of pages, and number of starts that used them. A page has 4,096 bytes.
     pub ranges: Vec<(u64, u64, u32)>,
     /// The number of starts before the first that used the file. Of a file that is read and closed,
@@ -194,7 +191,7 @@ impl Record {
         let starts = self.header.starts;
         let wanted = self.files.iter().map(|file| Wanted {
             path: PathBuf::from(&file.path),
-            state: FileState { inode: file.inode, size: file.size, changed: file.changed },
+            state: file.state,
             ranges: file.wanted(starts),
             is_directory: file.directory,
         });
@@ -230,7 +227,7 @@ impl Record {
         let mut ranges = 0;
         for (path, pages) in touched.files().filter(|(path, _)| touched.has(path)) {
             let Some(mut now) = RecordedFile::of(path) else { continue };
-            let before = known.remove(&now.path).filter(|file| file.state() == now.state());
+            let before = known.remove(&now.path).filter(|file| file.state == now.state);
             now.opened = before.as_ref().is_some_and(|file| file.opened);
             now.since = before.as_ref().map_or(self.header.starts - 1, |file| file.since);
             now.ranges = merged(&before.map(|file| file.ranges).unwrap_or_default(), pages);
@@ -270,7 +267,7 @@ impl Record {
             count += 1;
             now.opened = true;
             match places.get(&now.path) {
-                Some(&at) if self.files[at].state() == now.state() => self.files[at].opened = true,
+                Some(&at) if self.files[at].state == now.state => self.files[at].opened = true,
                 Some(&at) => self.files[at] = now,
                 None => {
                     places.insert(now.path.clone(), self.files.len());
@@ -314,18 +311,13 @@ impl RecordedFile {
         let directory = facts.is_dir();
         // Entries may come and go.
         let listed = FileState { inode: facts.ino(), ..FileState::default() };
-        let FileState { inode, size, changed } =
-            if directory { listed } else { FileState::of(&facts) };
+        let state = if directory { listed } else { FileState::of(&facts) };
         let path = path.to_str()?.to_owned();
-        Some(Self { path, inode, size, changed, directory, ..Self::default() })
+        Some(Self { path, state, directory, ..Self::default() })
     }
 
     pub(super) fn directory(&self) -> Option<&Path> {
         if self.directory { Some(Path::new(&self.path)) } else { Path::new(&self.path).parent() }
-    }
-
-    fn state(&self) -> FileState {
-        FileState { inode: self.inode, size: self.size, changed: self.changed }
     }
 
     /// Returns the ranges that at least half of the starts since the file's first use used, joined over
@@ -334,7 +326,8 @@ impl RecordedFile {
         let half = starts.saturating_sub(self.since).div_ceil(2);
         let least = if self.since == 0 { half } else { half.max(2) };
         let used = self.ranges.iter().filter(|range| range.2 >= least);
-        let begin = if self.opened { self.size.div_ceil(PAGE).min(MOST_OF_OPENED) } else { 0 };
+        let begin =
+            if self.opened { self.state.size.div_ceil(PAGE).min(MOST_OF_OPENED) } else { 0 };
         let used = used.map(|range| (range.0, range.1)).filter(|range| range.0 + range.1 > begin);
         let begin = (begin > 0).then_some((0, begin));
         let used: Vec<(u64, u64)> = begin.into_iter().chain(used).collect();

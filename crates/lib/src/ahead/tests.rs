@@ -23,9 +23,7 @@ fn file(ranges: &[(u64, u64, u32)]) -> RecordedFile {
     let path = "/x".to_owned();
     RecordedFile {
         path,
-        inode: 1,
-        size: 1 << 30,
-        changed: (0, 0),
+        state: FileState { inode: 1, size: 1 << 30, changed: (0, 0) },
         ranges,
         since: 0,
         opened: false,
