@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{self, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::child::{ends_within, kill_family};
+use crate::child::status_within;
 use crate::trace::Command;
 
 /// Bytes of the output that are kept.
@@ -79,13 +79,9 @@ impl Confinement {
         }
         let began = Instant::now();
         let mut child = command.spawn()?;
-        let in_time = ends_within(&mut child, limit)?;
+        let status = status_within(&mut child, limit)?;
         let wall = began.elapsed();
-        if !in_time {
-            kill_family(&mut child);
-            return Ok(None);
-        }
-        let status = child.wait()?;
+        let Some(status) = status else { return Ok(None) };
         let mut bytes = Vec::new();
         output.rewind()?;
         output.take(OUTPUT).read_to_end(&mut bytes)?;

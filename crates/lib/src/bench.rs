@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::env;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, bail};
 use becalm_host::bench::are_droppable;
@@ -21,6 +20,7 @@ use crate::first_line::{FirstLine, Indexed, Loader};
 use crate::here;
 use crate::json;
 use crate::progress::{Phase, Progress};
+use crate::records;
 use crate::relocations::Relocations;
 use crate::trace;
 use crate::trace::observe::watch;
@@ -284,12 +284,11 @@ impl Watched {
 
 impl Machine {
     fn here() -> Self {
-        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         Self {
             kernel: here::kernel(),
             cpus: here::processors(),
             load: here::load(),
-            began: since.unwrap_or(Duration::ZERO).as_secs(),
+            began: records::now(),
         }
     }
 }

@@ -10,7 +10,7 @@ use super::BenchError;
 use crate::pages;
 
 /// The kernel's switch (proc_sys_vm(5)).
-const SWITCH: &str = "/proc/sys/vm/drop_caches";
+pub(super) const SWITCH: &str = "/proc/sys/vm/drop_caches";
 
 /// Drops clean pages of the page cache, and the cached directory entries and inodes. This affects
 /// the whole machine, because the kernel has no narrower switch. If that is not allowed, as for an
@@ -28,18 +28,14 @@ pub fn drop(files: &[PathBuf]) -> Result<(), BenchError> {
         }
         return Ok(());
     }
-    let mut switch = switch.map_err(refused)?;
+    let mut switch = switch.map_err(BenchError::Caches)?;
     // Dirty pages cannot be dropped, so they are written first.
     rustix::fs::sync();
-    switch.write_all(b"3\n").map_err(refused)
+    switch.write_all(b"3\n").map_err(BenchError::Caches)
 }
 
 /// True if the caches of the whole machine can be dropped.
 #[must_use]
 pub fn are_droppable() -> bool {
     OpenOptions::new().write(true).open(SWITCH).is_ok()
-}
-
-fn refused(source: std::io::Error) -> BenchError {
-    BenchError::Caches { switch: SWITCH, source }
 }

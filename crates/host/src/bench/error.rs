@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use super::caches::SWITCH;
 use crate::trace::TraceError;
 
 /// Reason why a start could not be measured.
@@ -42,13 +43,7 @@ pub enum BenchError {
     /// The kernel's caches cannot be dropped here.
     #[error(
         "cold starts need the right to drop the kernel's caches (root, outside of a \
-         container), or a recorded start (becalm run): {switch}"
+         container), or a recorded start (becalm run): {SWITCH}"
     )]
-    Caches {
-        /// The file that must be writable.
-        switch: &'static str,
-        /// The error of the system call.
-        #[source]
-        source: io::Error,
-    },
+    Caches(#[source] io::Error),
 }

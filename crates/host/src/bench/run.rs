@@ -37,15 +37,14 @@ pub(super) struct Start {
 impl Start {
     /// Finds the file of a command.
     pub(super) fn new(variant: &Variant, options: &Options) -> Result<Self, BenchError> {
-        if let Some(enter) = &variant.enter {
-            enter()?;
-        }
-        let mut command = variant.command.clone();
-        let file = command.file()?;
+        let Variant { command, enter, .. } = variant.clone();
+        let mut start = Self { command, file: PathBuf::new(), enter };
+        start.enter()?;
+        start.file = start.command.file()?;
         if options.until == Until::Entry {
-            command.program = file.clone().into();
+            start.command.program = start.file.clone().into();
         }
-        Ok(Self { command, file, enter: variant.enter.clone() })
+        Ok(start)
     }
 
     /// Starts the command to see if it works. If it fails, the error has its last line of output.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use becalm_host::bench::stats::Spread;
 use becalm_host::confined::{Confinement, Ended};
 use becalm_host::trace::Command;
 use rayon::prelude::*;
@@ -231,10 +232,10 @@ impl<'a> Trial<'a> {
         let mut last = (0, 0);
         for rounds in ROUNDS {
             while plain.len() < rounds {
-                plain.push(ns(start(&program.path)?.wall));
-                on.push(ns(start(&link)?.wall));
+                plain.push(ns(start(&program.path)?.wall) as f64);
+                on.push(ns(start(&link)?.wall) as f64);
             }
-            last = (median(&mut plain), median(&mut on));
+            last = (Spread::of(&plain).median as u64, Spread::of(&on).median as u64);
             let gain = last.0.saturating_sub(last.1);
             let needed = ns(GAIN).max((last.0 as f64 * PART) as u64);
             match gain {
@@ -256,9 +257,4 @@ impl<'a> Trial<'a> {
         };
         self.confinement.run(&command, file, LIMIT).ok().flatten()
     }
-}
-
-fn median(times: &mut [u64]) -> u64 {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or(0)
 }
