@@ -64,11 +64,13 @@ pub(crate) fn own(folder: &Path) -> Option<PathBuf> {
 pub(crate) fn clear(folder: &Path) -> io::Result<()> {
     let files = folder.read_dir().into_iter().flatten().flatten();
     let removed: Vec<_> = files.map(|file| fs::remove_file(file.path())).collect();
-    let emptied = match fs::remove_dir(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    };
+    let emptied = unless(io::ErrorKind::NotFound, fs::remove_dir(folder));
     removed.into_iter().chain([emptied]).collect()
+}
+
+/// Returns the error of a call, unless it is of this kind.
+pub(super) fn unless(kind: io::ErrorKind, done: io::Result<()>) -> io::Result<()> {
+    done.or_else(|error| if error.kind() == kind { Ok(()) } else { Err(error) })
 }
 
 /// Returns the bytes that are free for this user.

@@ -245,10 +245,7 @@ fn fill(part: &Path, folder: &Path, records: &[Record]) -> io::Result<()> {
 
 /// Ignores that there is something already.
 fn existing(made: io::Result<()>) -> io::Result<()> {
-    made.or_else(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => Ok(()),
-        _ => Err(error),
-    })
+    folder::unless(io::ErrorKind::AlreadyExists, made)
 }
 
 /// Returns the place of a file or directory of the tree.
@@ -273,10 +270,7 @@ fn remove_old(packs: &Path) {
 
 /// Removes all packs that were unpacked.
 pub(super) fn clear(folder: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(folder.join(FOLDER)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
+    folder::unless(io::ErrorKind::NotFound, fs::remove_dir_all(folder.join(FOLDER)))
 }
 
 /// A table that programs of a command use, with what they get beside it.
