@@ -59,13 +59,6 @@ pub(super) struct Attended {
     pub(super) door: Option<(u32, Pack)>,
 }
 
-/// Makes the kernel's table of this process's descriptors as large as it has to be. Call this while the process
-/// has one thread: with several, each waits while the table grows (`expand_fdtable` of Linux fs/file.c).
-fn make_room(descriptor: &OwnedFd, descriptors: u32) {
-    let last = i32::try_from(descriptors).unwrap_or(i32::MAX);
-    drop(fcntl_dupfd_cloexec(descriptor, last));
-}
-
 /// Returns devices and inodes of the files that a process has open.
 fn open_files(process: u32) -> FxHashSet<(u64, u64)> {
     let entries = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
@@ -98,7 +91,10 @@ impl Attended {
         let changes = Changes(changes);
         // Each directory takes one.
         raised_limit(u64::MAX);
-        make_room(&table, self.sizes.entries);
+        // The kernel's table of descriptors grows now, while there is one thread: with several, each would wait
+        // (`expand_fdtable` of Linux fs/file.c).
+        let last = i32::try_from(self.sizes.entries).unwrap_or(i32::MAX);
+        drop(fcntl_dupfd_cloexec(&table, last));
         let door = self.door;
         thread::spawn(move || {
             while door.is_some_and(|(door, _)| is_running(door)) {
