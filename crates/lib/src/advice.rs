@@ -137,7 +137,7 @@ impl Advice {
         // The list of `--library-path` is part of this environment, not of the plan.
         let mut assume = assume::Options { library_path: None, ..assume.clone() };
         if let Some(store) = &assumed_store {
-            assume.store.0 = store.to_os_str_lossy().into_owned();
+            assume.store.store = vec![store.to_os_str_lossy().into_owned()];
         }
         // The plan uses the assumed stores and no detected reader.
         let named = assumed_store.as_ref().map(|_| Assumptions::new(&assume)).transpose().ok()?;
@@ -432,7 +432,7 @@ impl Choice {
 /// default.
 #[must_use]
 pub fn named_stores(options: &assume::Options) -> Vec<BString> {
-    if options.store.0 == StorePrefixes::default().0 {
+    if options.store.list() == StorePrefixes::default().list() {
         return Vec::new();
     }
     options.store.paths().iter().map(|path| path_bytes(path)).collect()

@@ -32,37 +32,89 @@ pub enum Secure {
     No,
 }
 
-/// Assumptions about the machine that programs start on.
+/// Assumptions about the machine that programs start on: the flags of the commands that predict.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "clap", derive(clap::Args), group(skip))]
 pub struct Options {
-    /// The root directory to assume; none for that of this machine.
+    /// Take DIR for the root directory, as for another machine or architecture
+    ///
+    /// Absolute links inside DIR lead to places inside DIR, and nothing leads out of it. A PATH may
+    /// be written from either root. The LD_ variables of the environment are then ignored.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, help_heading = "Assumptions"))]
     pub sysroot: Option<PathBuf>,
-    /// `LD_LIBRARY_PATH`; none for that of the environment.
+
+    /// The LD_LIBRARY_PATH to assume; '' for none
+    ///
+    /// Without it, that of the environment; none with --sysroot.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "LIST", help_heading = "Assumptions"))]
     pub library_path: Option<OsString>,
-    /// `LD_PRELOAD`, likewise.
+
+    /// The LD_PRELOAD to assume; '' for none
+    ///
+    /// Without it, that of the environment; none with --sysroot.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "LIST", help_heading = "Assumptions"))]
     pub preload: Option<OsString>,
-    /// `LD_AUDIT`, likewise.
+
+    /// The LD_AUDIT to assume; '' for none
+    ///
+    /// Without it, that of the environment; none with --sysroot.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "LIST", help_heading = "Assumptions"))]
     pub audit: Option<OsString>,
-    /// The loader to assume: for libraries, and in place of the interpreter of a program.
+
+    /// The loader to assume: for libraries, and in place of the interpreter of a program
+    #[cfg_attr(feature = "clap", arg(long, value_name = "LD.SO", value_hint = clap::ValueHint::FilePath, help_heading = "Assumptions"))]
     pub loader: Option<PathBuf>,
-    /// The C library whose rules apply; none for that of the loader.
+
+    /// The C library whose rules apply: glibc-2.31 to glibc-2.44, or musl
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", help_heading = "Assumptions"))]
     pub libc: Option<Libc>,
-    /// The CPU whose hwcaps subdirectories are searched; none for this machine's.
+
+    /// The CPU whose hwcaps subdirectories are searched
+    ///
+    /// A level (x86-64-v3), a generation (haswell, power9, z14) or `baseline` for what every CPU of
+    /// the architecture has. An unknown name is rejected with a list of the known ones.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NAME", help_heading = "Assumptions"))]
     pub cpu: Option<String>,
-    /// The choice of secure-execution mode.
+
+    /// Start programs in secure-execution mode, without LD_LIBRARY_PATH, or not
+    ///
+    /// `auto` predicts it as the kernel decides it: for set-id files of another user
+    /// or group, and, for an ordinary user, files with capabilities.
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "WHETHER", default_value = "auto", help_heading = "Assumptions")
+    )]
     pub secure: Secure,
+
     /// The store prefixes.
+    #[cfg_attr(feature = "clap", command(flatten))]
     pub store: StorePrefixes,
 }
 
-/// The prefixes of immutable directories, as a list with colons (`--store`).
+/// The prefixes of immutable directories.
 #[derive(Clone, Debug)]
-pub struct StorePrefixes(pub OsString);
+#[cfg_attr(feature = "clap", derive(clap::Args))]
+pub struct StorePrefixes {
+    /// Prefixes of stores: directories below one never change once made; may be repeated
+    ///
+    /// Only such directories may be skipped by an answer. Paths below a prefix are marked as
+    /// immutable in the JSON.
+    #[cfg_attr(
+        feature = "clap",
+        arg(
+            long,
+            value_name = "A:B",
+            default_value = "/nix/store:/gnu/store",
+            help_heading = "Assumptions"
+        )
+    )]
+    pub store: Vec<OsString>,
+}
 
 impl Default for StorePrefixes {
     /// Returns the prefixes of Nix and Guix.
     fn default() -> Self {
-        Self("/nix/store:/gnu/store".into())
+        Self { store: vec!["/nix/store:/gnu/store".into()] }
     }
 }
 
@@ -79,8 +131,14 @@ impl StorePrefixes {
         self.parsed().iter().map(|path| path_of(path)).collect()
     }
 
+    /// Returns the prefixes as one list with colons.
+    #[must_use]
+    pub fn list(&self) -> OsString {
+        self.store.join(OsStr::new(":"))
+    }
+
     fn parsed(&self) -> Stores {
-        Stores::parse(bytes(&self.0).as_ref())
+        Stores::parse(bytes(&self.list()).as_ref())
     }
 }
 

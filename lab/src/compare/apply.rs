@@ -118,7 +118,7 @@ fn fixed(
     paths: &[PathBuf],
     assumed: &assume::Options,
 ) -> Result<Report> {
-    let store = StorePrefixes(site.stores.to_owned());
+    let store = StorePrefixes { store: vec![site.stores.to_owned()] };
     let options = Options {
         paths: paths.to_vec(),
         resolve,
@@ -168,7 +168,7 @@ fn refusal(file: &Changed) -> Option<&str> {
 fn index(kind: Kind, site: &Site<'_>) -> Result<Done> {
     let options = make::Options {
         stores: site.prefixes.to_vec(),
-        prefixes: StorePrefixes(site.stores.to_owned()).paths(),
+        prefixes: StorePrefixes { store: vec![site.stores.to_owned()] }.paths(),
         output: Some(site.index.clone()),
         ..make::Options::default()
     };

@@ -1,6 +1,6 @@
 //! The arguments of `lab compare`.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -101,6 +101,6 @@ impl CompareArgs {
 
     /// Returns the store prefixes.
     pub(super) fn prefixes(&self) -> StorePrefixes {
-        StorePrefixes(self.store.join(OsStr::new(":")))
+        StorePrefixes { store: self.store.clone() }
     }
 }

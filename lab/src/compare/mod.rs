@@ -85,7 +85,7 @@ pub(super) fn compare(
 fn in_a_store(found: &Program, place: &Path) -> Result<Program> {
     let store = place.join("store");
     let path = import(&found.start.closure, &found.start.interpreter, &store)?;
-    Program::look(&path, &StorePrefixes(store.into_os_string()))
+    Program::look(&path, &StorePrefixes { store: vec![store.into_os_string()] })
 }
 
 fn compared(program: &Program, runs: &Runs<'_>) -> Result<Comparison> {

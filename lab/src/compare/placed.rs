@@ -45,7 +45,7 @@ impl Program {
         let mut program = Self {
             objects: objects.collect::<Result<_>>()?,
             start,
-            stores: stores.0.clone(),
+            stores: stores.list(),
             prefixes: Vec::new(),
             packages: Vec::new(),
             outside: 0,
@@ -60,9 +60,9 @@ impl Program {
 
     /// Sets the store that `becalm check` and `advise` assume for the program.
     fn assume_store(&mut self) {
-        let named = StorePrefixes(self.stores.clone()).stores(&OsFs::new().session());
-        let Some(store) =
-            store_of(&named, &self.start.closure).map(|store| path_of(store.as_ref()))
+        let named =
+            StorePrefixes { store: vec![self.stores.clone()] }.stores(&OsFs::new().session());
+        let Some(store) = store_of(&named, &self.start.closure).map(|store| path_of(store.as_ref()))
         else {
             return;
         };
@@ -76,7 +76,8 @@ impl Program {
 
     /// Finds the packages and store prefixes of the objects.
     fn place(&mut self) {
-        let stores = StorePrefixes(self.stores.clone()).stores(&OsFs::new().session());
+        let stores =
+            StorePrefixes { store: vec![self.stores.clone()] }.stores(&OsFs::new().session());
         let all = self.objects.iter().chain([&self.start.interpreter]);
         for (at, object) in all.enumerate() {
             let path = path_bytes(object);

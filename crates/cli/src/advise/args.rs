@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
+use becalm_lib::assume;
 use clap::{Args, ValueHint};
-
-use crate::common_args::AssumeArgs;
 
 /// The flags of `becalm advise`.
 #[derive(Debug, Args)]
@@ -19,5 +18,5 @@ pub(crate) struct AdviseArgs {
 
     /// Assumptions about the machine.
     #[command(flatten)]
-    pub assume: AssumeArgs,
+    pub assume: assume::Options,
 }

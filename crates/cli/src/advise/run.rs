@@ -20,7 +20,7 @@ use crate::terminal::style::{Look, When};
 /// Returns an error if the paths name more or fewer than one program, or if the output cannot be
 /// written.
 pub(crate) fn run(args: &AdviseArgs, color: When) -> Result<ExitStatus> {
-    let options = args.assume.options();
+    let options = args.assume.clone();
     let mut assumed = Assumptions::new(&options)?;
     assumed.reads(None);
     let (found, launches) = launch::find(&assumed, slice::from_ref(&args.program));

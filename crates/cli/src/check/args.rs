@@ -3,13 +3,14 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use becalm_lib::assume;
 use becalm_lib::check::budget::Budget;
 use becalm_lib::survey::shard::Shard;
 use clap::{Args, ValueHint};
 
 use crate::check::files::args::FilesArgs;
 use crate::check::symbols::args::SymbolArgs;
-use crate::common_args::{AssumeArgs, ReadsArg};
+use crate::common_args::ReadsArg;
 
 /// The flags of `becalm check`.
 #[derive(Debug, Args)]
@@ -65,7 +66,7 @@ pub(crate) struct CheckArgs {
 
     /// The most that a program may cost.
     #[command(flatten)]
-    pub budget: BudgetArgs,
+    pub budget: Budget,
 
     /// Compare the prediction with the record of `becalm trace --json` in FILE
     ///
@@ -74,7 +75,7 @@ pub(crate) struct CheckArgs {
         long,
         value_name = "FILE",
         value_hint = ValueHint::FilePath,
-        conflicts_with_all = ["tree", "probes", "BudgetArgs"],
+        conflicts_with_all = ["tree", "probes", "Budget"],
         help_heading = "Output"
     )]
     pub against: Option<PathBuf>,
@@ -101,38 +102,9 @@ pub(crate) struct CheckArgs {
 
     /// Assumptions about the machine.
     #[command(flatten)]
-    pub assume: AssumeArgs,
+    pub assume: assume::Options,
 
     /// Programs to check at once; without it, as many as there are CPUs
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
-}
-
-/// The flags of a budget.
-#[derive(Debug, Args)]
-pub(crate) struct BudgetArgs {
-    /// Exit with 1 if a program has more than N failing opens and stats
-    ///
-    /// The budget applies to each program by itself; stderr names those over it.
-    #[arg(long, value_name = "N", help_heading = "Output")]
-    pub max_misses: Option<u64>,
-
-    /// Exit with 1 if the loader looks up more than N symbols for a program, without an index
-    ///
-    /// Like the misses, a count: the same on each machine with these files.
-    #[arg(long, value_name = "N", help_heading = "Output")]
-    pub max_lookups: Option<u64>,
-
-    /// Exit with 1 if a program takes the loader more than MS milliseconds
-    ///
-    /// The time is estimated, as that of the first line: it depends on this machine's speed. A
-    /// program whose time cannot be estimated here is a failure.
-    #[arg(long, value_name = "MS", help_heading = "Output")]
-    pub max_ms: Option<f64>,
-}
-
-impl BudgetArgs {
-    pub(crate) fn budget(&self) -> Budget {
-        Budget { misses: self.max_misses, lookups: self.max_lookups, ms: self.max_ms }
-    }
 }

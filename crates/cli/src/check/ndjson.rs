@@ -34,7 +34,7 @@ struct Output {
 pub(crate) fn run(args: &CheckArgs, mut assumed: Assumptions) -> Result<ExitStatus> {
     let out = BufWriter::with_capacity(64 * 1024, io::stdout());
     let output = Mutex::new(Output { out, status: ExitStatus::Fine, failed: None });
-    let budget = args.budget.budget();
+    let budget = args.budget;
     let count = Bar::counting("files looked at");
     let each = |results: Vec<Result<Surveyed, Problem>>| {
         let (mut lines, mut status) = (Vec::new(), ExitStatus::Fine);

@@ -37,10 +37,10 @@ use crate::terminal::{self, Stdout};
 /// Returns an error if nothing can be checked at all (an unusable sysroot), or if the output cannot
 /// be written. Problems of single files are printed on stderr and set the exit status.
 pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
-    let mut options = args.assume.options();
+    let mut options = args.assume.clone();
     if let Some(index) = &args.index {
         options.audit = Some(loaded_index::audit_list(index)?);
-    } else if args.budget.budget().has_limits() {
+    } else if args.budget.has_limits() {
         // A budget is of a plain start, also in a session that has an index.
         options.audit.get_or_insert_default();
     }
@@ -63,7 +63,7 @@ pub(crate) fn run(args: &CheckArgs, color: When) -> Result<ExitStatus> {
         bail!("--format cvmfs-bundle: a bundle is of one program");
     }
     let options = Options {
-        budget: args.budget.budget(),
+        budget: args.budget,
         newer_glibc: view.advises(),
         advice,
         symbols,
@@ -115,7 +115,7 @@ impl Run<'_> {
     fn check(&mut self, starts: &Starts<'_>, targets: Targets) -> Result<()> {
         for folder in &targets.empty_folders {
             terminal::note(folder.as_ref(), "no ELF files in this folder");
-            if self.args.budget.budget().has_limits() {
+            if self.args.budget.has_limits() {
                 self.status = self.status.and(ExitStatus::Failure);
             }
         }
@@ -170,7 +170,7 @@ impl Run<'_> {
 
     /// Updates the exit status for a program's search and prints notes on it.
     fn judge(&mut self, program: &Program) {
-        let (path, budget) = (program.path.as_ref(), self.args.budget.budget());
+        let (path, budget) = (program.path.as_ref(), self.args.budget);
         budget.over(program).iter().for_each(|over| terminal::note(path, over));
         if let Some(why) = budget.not_judged(program) {
             terminal::note(path, why);

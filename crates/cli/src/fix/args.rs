@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use becalm_core::fs::Mapping;
 use becalm_core::strategy::Strategy;
 use becalm_host::write::WriteOptions;
+use becalm_lib::assume;
 use becalm_lib::fix::options::Options;
 use becalm_lib::fix::options::{Compat, Resolve};
 use clap::{Args, ValueHint};
 
-use crate::common_args::{AssumeArgs, strategy_of_fix};
+use crate::common_args::strategy_of_fix;
 
 /// The flags of `becalm fix`.
 #[derive(Debug, Args)]
@@ -81,7 +82,7 @@ pub(crate) struct FixArgs {
 
     /// Assumptions about the machine.
     #[command(flatten)]
-    pub assume: AssumeArgs,
+    pub assume: assume::Options,
 
     /// Files to work on at once; without it, as many as there are CPUs
     #[arg(short, long, value_name = "N")]
@@ -108,7 +109,7 @@ impl FixArgs {
             prefix_map: self.prefix_map.clone(),
             dry_run: self.dry_run,
             writing: self.writing,
-            assume: self.assume.options(),
+            assume: self.assume.clone(),
         }
     }
 }

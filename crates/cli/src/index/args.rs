@@ -12,8 +12,6 @@ use becalm_lib::path::{dirs_of, named_dirs_of, relative_dirs_of};
 use becalm_lib::traced_run;
 use clap::{Args, ValueHint};
 
-use crate::common_args::StoreArg;
-
 /// The flags of `becalm index`.
 #[derive(Debug, Args)]
 pub(crate) struct IndexArgs {
@@ -76,7 +74,7 @@ pub(crate) struct IndexArgs {
 
     /// Further prefixes of immutable directories, which are not walked
     #[command(flatten)]
-    pub store: StoreArg,
+    pub store: StorePrefixes,
 
     /// Index file to write; without it, the default one of `becalm run` and `becalm env`
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
@@ -129,8 +127,8 @@ impl IndexArgs {
     /// # Errors
     /// Returns an error if the record of a traced run cannot be read.
     pub(crate) fn options(&self) -> Result<Options> {
-        let prefixes = self.store.prefixes().paths();
-        let prefixes_are_named = *self.store.prefixes().0 != *StorePrefixes::default().0;
+        let prefixes = self.store.paths();
+        let prefixes_are_named = self.store.list() != StorePrefixes::default().list();
         let named = if prefixes_are_named { &prefixes[..] } else { &[] };
         let traced = self.paths_from.as_ref().map(|path| traced_run::read(path, named));
         Ok(Options {

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
+use becalm_lib::assume;
 use becalm_lib::report::{Options, Run};
 use clap::{Args, ValueHint};
 
 use crate::bench::variants::arguments;
-use crate::common_args::{AssumeArgs, seconds};
+use crate::common_args::seconds;
 
 /// The flags of `becalm report`.
 #[derive(Debug, Args)]
@@ -77,7 +78,7 @@ pub(crate) struct ReportArgs {
 
     /// Assumptions about the machine.
     #[command(flatten)]
-    pub assume: AssumeArgs,
+    pub assume: assume::Options,
 }
 
 impl ReportArgs {
@@ -104,7 +105,7 @@ impl ReportArgs {
             program: program.to_owned(),
             after: self.after.clone(),
             run: (!self.no_run).then(run).transpose()?,
-            assume: self.assume.options(),
+            assume: self.assume.clone(),
         })
     }
 }

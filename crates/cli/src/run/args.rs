@@ -3,11 +3,10 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use becalm_lib::assume::StorePrefixes;
 use becalm_lib::run::Options;
 use becalm_lib::trees::packed::Check;
 use clap::{Args, ValueHint};
-
-use crate::common_args::StoreArg;
 
 /// The flags of `becalm run`.
 #[derive(Debug, Args)]
@@ -101,7 +100,7 @@ pub(crate) struct RunArgs {
 
     /// The store prefixes, for an index made for the program.
     #[command(flatten)]
-    pub store: StoreArg,
+    pub store: StorePrefixes,
 }
 
 impl RunArgs {
@@ -116,7 +115,7 @@ impl RunArgs {
         Options {
             index: self.index.clone(),
             strict: self.strict,
-            store: self.store.prefixes(),
+            store: self.store.clone(),
             paths: self.paths,
             only: self.only,
             ..Options::default()

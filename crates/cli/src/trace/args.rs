@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use becalm_lib::assume::StorePrefixes;
 use becalm_lib::trace::options::Options;
 use clap::{Args, ValueEnum, ValueHint};
 
-use crate::common_args::{ReadsArg, StoreArg, Until};
+use crate::common_args::{ReadsArg, Until};
 
 /// A form of the report for other programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -119,7 +120,7 @@ pub(crate) struct TraceArgs {
 
     /// The store prefixes.
     #[command(flatten)]
-    pub store: StoreArg,
+    pub store: StorePrefixes,
 }
 
 impl TraceArgs {
@@ -136,7 +137,7 @@ impl TraceArgs {
             timeline: self.format.is_some(),
             cold: false,
             reads: self.reads.strategies(),
-            store: self.store.prefixes(),
+            store: self.store.clone(),
         }
     }
 }

@@ -3,9 +3,8 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
+use becalm_lib::assume;
 use clap::{Args, ValueHint};
-
-use crate::common_args::AssumeArgs;
 
 /// The flags of `becalm verify`.
 #[derive(Debug, Args)]
@@ -28,7 +27,7 @@ pub(crate) struct VerifyArgs {
 
     /// Assumptions about the machine.
     #[command(flatten)]
-    pub assume: AssumeArgs,
+    pub assume: assume::Options,
 
     /// Files to work on at once; without it, as many as there are CPUs
     #[arg(short, long, value_name = "N")]

@@ -19,7 +19,7 @@ pub(crate) fn run(args: &VerifyArgs, color: When) -> Result<ExitStatus> {
     jobs::limit(args.jobs)?;
     let look = Look::of_stdout(color);
     let paths = args.paths.clone();
-    let options = Options { paths, load: args.load, assume: args.assume.options() };
+    let options = Options { paths, load: args.load, assume: args.assume.clone() };
     let report = verify(&options, &Bars::default())?;
     terminal::note_all(&report.problems);
     terminal::write_report(args.json, &report, |out| text::text(out, look, &report))?;

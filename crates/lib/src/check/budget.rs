@@ -9,22 +9,35 @@ use crate::estimate::work_of;
 use crate::targets::Target;
 use crate::words::{counted, grouped};
 
-/// The limits of each start; `None` for a cost without a limit.
+/// The limits of each start, as flags of `becalm check`; `None` for a cost without a limit.
 #[derive(Clone, Copy, Debug, Default)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct Budget {
-    /// Misses of the loader.
-    pub misses: Option<u64>,
-    /// Symbols that the loader looks up.
-    pub lookups: Option<u64>,
-    /// Estimated milliseconds of the loader.
-    pub ms: Option<f64>,
+    /// Exit with 1 if a program has more than N failing opens and stats
+    ///
+    /// The budget applies to each program by itself; stderr names those over it.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = "Output"))]
+    pub max_misses: Option<u64>,
+
+    /// Exit with 1 if the loader looks up more than N symbols for a program, without an index
+    ///
+    /// Like the misses, a count: the same on each machine with these files.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "N", help_heading = "Output"))]
+    pub max_lookups: Option<u64>,
+
+    /// Exit with 1 if a program takes the loader more than MS milliseconds
+    ///
+    /// The time is estimated, as that of the first line: it depends on this machine's speed. A
+    /// program whose time cannot be estimated here is a failure.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "MS", help_heading = "Output"))]
+    pub max_ms: Option<f64>,
 }
 
 impl Budget {
     /// True if a cost has a limit.
     #[must_use]
     pub fn has_limits(&self) -> bool {
-        self.misses.is_some() || self.lookups.is_some() || self.ms.is_some()
+        self.max_misses.is_some() || self.max_lookups.is_some() || self.max_ms.is_some()
     }
 
     /// Counts what is limited in a start, and sets whether it is over the budget.
@@ -35,10 +48,10 @@ impl Budget {
         (program, closure): (&mut Program, Option<&Closure>),
     ) {
         if let Some(closure) = closure {
-            if self.ms.is_some() && program.estimate.is_none() {
+            if self.max_ms.is_some() && program.estimate.is_none() {
                 program.add_estimate(assumed, session, target, closure);
             }
-            if self.lookups.is_some() {
+            if self.max_lookups.is_some() {
                 let known = program.estimate.map(|estimate| estimate.relocation);
                 let work = known.or_else(|| work_of(assumed, closure));
                 program.lookups = work.map(|work| work.lookups);
@@ -61,14 +74,14 @@ impl Budget {
                 grouped(most)
             ))
         };
-        let ms = program.loader_ns().map(|ns| ns as f64 / 1e6).zip(self.ms);
+        let ms = program.loader_ns().map(|ns| ns as f64 / 1e6).zip(self.max_ms);
         let ms = ms.filter(|(ms, most)| ms > most).map(|(ms, most)| {
             format!("about {ms:.1} ms of loader before main, over the budget of {most}")
         });
         let lookups = ["symbol lookup", "symbol lookups"];
         [
-            over(Some(program.storm.misses()), self.misses, ["miss", "misses"]),
-            over(program.lookups, self.lookups, lookups),
+            over(Some(program.storm.misses()), self.max_misses, ["miss", "misses"]),
+            over(program.lookups, self.max_lookups, lookups),
             ms,
         ]
         .into_iter()
@@ -80,10 +93,10 @@ impl Budget {
     #[must_use]
     pub fn not_judged(&self, program: &Program) -> Option<&'static str> {
         let has_loader = matches!(program.kind, Kind::Program | Kind::Library);
-        if has_loader && self.lookups.is_some() && program.lookups.is_none() {
+        if has_loader && self.max_lookups.is_some() && program.lookups.is_none() {
             return Some("the budget of lookups is not judged: its relocations cannot be read");
         }
-        let is_timed = program.kind == Kind::Program && self.ms.is_some();
+        let is_timed = program.kind == Kind::Program && self.max_ms.is_some();
         let is_unknown = is_timed && program.loader_ns().is_none();
         is_unknown
             .then_some("the budget of time is not judged: not a start by glibc on this machine")

@@ -171,7 +171,7 @@ impl Place {
 pub(crate) fn environment(store: &StorePrefixes) -> u64 {
     let mut hasher = FxHasher::default();
     (env!("CARGO_PKG_VERSION"), FORMAT).hash(&mut hasher);
-    store.0.hash(&mut hasher);
+    store.list().hash(&mut hasher);
     dirs_of(env::var_os("LD_LIBRARY_PATH")).hash(&mut hasher);
     environment_of_process().preload.hash(&mut hasher);
     hasher.finish()
