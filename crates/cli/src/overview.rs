@@ -6,12 +6,12 @@ use std::io::{self, Write as _};
 use anyhow::Result;
 use becalm_lib::doctor::{Report, Session, examine};
 use becalm_lib::escape::shown;
+use becalm_lib::fix::options::strategy_of_fix;
 use becalm_lib::path::path_bytes;
 use becalm_lib::run::program;
 use becalm_lib::words::counted;
 use clap::builder::TypedValueParser;
 
-use crate::common_args::strategy_of_fix;
 use crate::doctor::text::switched_on;
 use crate::exit_code::ExitStatus;
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
 use becalm_core::strategy::Strategy;
-use becalm_lib::fix::options::of_files;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 
@@ -60,10 +59,4 @@ fn readable() -> impl TypedValueParser<Value = Option<Strategy>> {
     let none = PossibleValue::new("none").help("Neither");
     PossibleValuesParser::new([none].into_iter().chain(values))
         .map(|name| Strategy::from_str(&name, false).ok())
-}
-
-/// Parses the name of a strategy of `becalm fix`.
-pub(crate) fn strategy_of_fix() -> impl TypedValueParser<Value = Strategy> {
-    let values = of_files().filter_map(|strategy| strategy.to_possible_value());
-    PossibleValuesParser::new(values).try_map(|name| Strategy::from_str(&name, false))
 }

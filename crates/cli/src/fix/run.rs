@@ -18,7 +18,7 @@ use crate::terminal::style::{Look, When};
 /// and set the exit status.
 pub(crate) fn run(args: &FixArgs, color: When) -> Result<ExitStatus> {
     jobs::limit(args.jobs)?;
-    let report = fix(&args.options(), &Bars::default())?;
+    let report = fix(&args.options, &Bars::default())?;
     terminal::note_all(&report.problems);
     terminal::write_report(args.json, &report, |out| {
         text::text(out, Look::of_stdout(color), &report)

@@ -33,33 +33,106 @@ pub enum Compat {
     Patchelf,
 }
 
-/// Options of a plan.
+/// Options of a plan: the flags of `becalm fix`.
 #[derive(Clone, Debug)]
+#[cfg_attr(feature = "clap", derive(clap::Args))]
 pub struct Options {
-    /// The files, or folders of them.
+    /// Programs, libraries, or folders of them
+    #[cfg_attr(
+        feature = "clap",
+        arg(required = true, value_name = "PATH", value_hint = clap::ValueHint::AnyPath)
+    )]
     pub paths: Vec<PathBuf>,
-    /// The strategy, one of [`of_files`].
+
+    /// How the answers reach the loader
+    // One of `of_files`.
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "STRATEGY", value_parser = strategy_of_fix())
+    )]
     pub with: Strategy,
-    /// `absolute`: where the paths come from.
-    pub resolve: Resolve,
-    /// `absolute`: further needed strings that stay short.
-    pub keep: Vec<String>,
-    /// `farm` and `ldcache`: answers for all libraries that a program loads.
-    pub closure: bool,
-    /// True if a plan is applied even if a start makes more failing calls with it.
-    pub allow_more_misses: bool,
-    /// `note`: names that the objects open at run time.
-    pub dlopen: Vec<String>,
-    /// `note`: the tool whose byte sequence the note has.
-    pub compat: Option<Compat>,
-    /// Packages in their build directories, and their final paths.
-    pub prefix_map: Vec<Mapping>,
-    /// True if nothing is written.
+
+    /// Show what would be written and what would be skipped; write nothing
+    #[cfg_attr(feature = "clap", arg(short = 'n', long, help_heading = "Output"))]
     pub dry_run: bool,
-    /// How files are written, or would be.
+
+    /// absolute: where the paths come from
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "HOW", default_value = "static", help_heading = "Strategy")
+    )]
+    pub resolve: Resolve,
+
+    /// absolute: a further needed string that stays short, such as libcuda.so.1
+    ///
+    /// The C library, the loader and the GL stack stay short always.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "NEEDED", help_heading = "Strategy"))]
+    pub keep: Vec<String>,
+
+    /// farm: give each object a directory of links to its own needed libraries (the default)
+    // The name of the default: nothing reads it.
+    #[cfg_attr(feature = "clap", arg(long, conflicts_with = "closure", help_heading = "Strategy"))]
+    pub leaf: bool,
+
+    /// Answer for all libraries that a program loads; farm: this changes libraries outside PATH
+    ///
+    /// farm: one directory of links for the program and its libraries. It can exist for one program
+    /// at a time. Every library of the program that is in a store is changed, also outside the
+    /// named paths; those are printed. `becalm undo` of the same path restores them.
+    ///
+    /// ldcache: the cache of the program's package also answers for its libraries, because Guix's
+    /// loader looks them up there. Nothing outside the named paths is changed.
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, conflicts_with = "prefix_map", help_heading = "Strategy")
+    )]
+    pub closure: bool,
+
+    /// Apply a plan even if a start makes more failing calls with it
+    #[cfg_attr(feature = "clap", arg(long, help_heading = "Strategy"))]
+    pub allow_more_misses: bool,
+
+    /// note: a name that the object opens at run time, to add to the note
+    ///
+    /// Names in a .note.dlopen are added without this flag.
+    #[cfg_attr(feature = "clap", arg(long, value_name = "SONAME", help_heading = "Strategy"))]
+    pub dlopen: Vec<String>,
+
+    /// note: write exactly the bytes that another tool would
+    #[cfg_attr(feature = "clap", arg(long, value_name = "TOOL", help_heading = "Strategy"))]
+    pub compat: Option<Compat>,
+
+    /// A package in its build directory, and its final path: run paths and answers below FINAL are
+    /// searched below BUILD
+    #[cfg_attr(
+        feature = "clap",
+        arg(long, value_name = "BUILD=FINAL", value_parser = prefix_map, help_heading = "Strategy")
+    )]
+    pub prefix_map: Vec<Mapping>,
+
+    /// How files are written.
+    #[cfg_attr(feature = "clap", command(flatten))]
     pub writing: WriteOptions,
+
     /// Assumptions about the machine.
+    #[cfg_attr(feature = "clap", command(flatten))]
     pub assume: assume::Options,
+}
+
+#[cfg(feature = "clap")]
+fn prefix_map(text: &str) -> anyhow::Result<Mapping> {
+    Mapping::parse(text.into())
+        .ok_or_else(|| anyhow::anyhow!("not BUILD=FINAL, both absolute paths"))
+}
+
+/// Parses the name of a strategy of `becalm fix`.
+#[cfg(feature = "clap")]
+#[must_use]
+pub fn strategy_of_fix() -> impl clap::builder::TypedValueParser<Value = Strategy> {
+    use clap::ValueEnum;
+    use clap::builder::{PossibleValuesParser, TypedValueParser};
+    let values = of_files().filter_map(|strategy| strategy.to_possible_value());
+    PossibleValuesParser::new(values).try_map(|name| Strategy::from_str(&name, false))
 }
 
 impl Options {
@@ -71,6 +144,7 @@ impl Options {
             with,
             resolve: Resolve::Static,
             keep: Vec::new(),
+            leaf,
             closure: !leaf && matches!(with.row().unit, Unit::ObjectOrClosure(..)),
             allow_more_misses: false,
             dlopen: Vec::new(),
