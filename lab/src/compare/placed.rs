@@ -62,7 +62,8 @@ impl Program {
     fn assume_store(&mut self) {
         let named =
             StorePrefixes { store: vec![self.stores.clone()] }.stores(&OsFs::new().session());
-        let Some(store) = store_of(&named, &self.start.closure).map(|store| path_of(store.as_ref()))
+        let Some(store) =
+            store_of(&named, &self.start.closure).map(|store| path_of(store.as_ref()))
         else {
             return;
         };

@@ -129,11 +129,11 @@ pub fn apply(view: &mut ObjectView, edit: &Edit) {
             }
         }
         // `becalm-rewrite` puts an added `DT_NEEDED` before the others.
-        (Edit::AddNeeded(name), Some(dynamic)) => {
-            if !dynamic.dependencies.iter().any(|it| is_needed(it, name)) {
-                let dependency = Dependency { kind: DependencyKind::Needed, name: name.clone() };
-                dynamic.dependencies.insert(0, dependency);
-            }
+        (Edit::AddNeeded(name), Some(dynamic))
+            if !dynamic.dependencies.iter().any(|it| is_needed(it, name)) =>
+        {
+            let dependency = Dependency { kind: DependencyKind::Needed, name: name.clone() };
+            dynamic.dependencies.insert(0, dependency);
         }
         (Edit::RemoveNeeded(name), Some(dynamic)) => {
             dynamic.dependencies.retain(|it| !is_needed(it, name))
