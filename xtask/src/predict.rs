@@ -136,7 +136,7 @@ impl Request {
         let subject = Subject::open(&session, object)?;
         let interpreter = match &self.loader {
             Some(loader) => BString::from(loader.as_os_str().as_bytes()),
-            None => subject.interpreter().context("a static program")?.to_owned(),
+            None => subject.interpreter.clone().context("a static program")?,
         };
         let facts = match known {
             Some(facts) => facts.clone().into(),

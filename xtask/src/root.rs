@@ -48,7 +48,7 @@ pub(crate) fn triple(machine: &str) -> Option<String> {
 pub(crate) fn interpreter(object: &Path) -> Option<PathBuf> {
     let fs = OsFs::new();
     let subject = Subject::open(&fs.session(), BStr::new(object.as_os_str().as_bytes())).ok()?;
-    Some(OsStr::from_bytes(subject.interpreter()?).into())
+    Some(OsStr::from_bytes(&subject.interpreter?).into())
 }
 
 /// A loader that can be run here: the words of its command line, with the emulator of another machine.

@@ -68,7 +68,14 @@ impl Subject {
         let kind = kind_of(fs, &view);
         let path = path.to_owned();
         match (kind, view.interpreter_fault) {
-            (Some(kind), _) => Ok(Self { path, file, view, kind }),
+            (Some(kind), _) => {
+                let interpreter = match kind {
+                    SubjectKind::Program => view.interpreter.clone(),
+                    SubjectKind::Library => usual_interpreter(&view),
+                    SubjectKind::Static => None,
+                };
+                Ok(Self { path, file, view, kind, interpreter })
+            }
             // The `PT_INTERP` of a file of separate debug information has no bytes. Such a file has no
             // dynamic entries either.
             (None, Some(reason)) if view.dynamic.is_some() => {
@@ -77,40 +84,29 @@ impl Subject {
             (None, _) => Err(ClosureError::NotLoadable { path }),
         }
     }
-
-    /// Returns the interpreter. A static program has none.
-    #[must_use]
-    pub fn interpreter(&self) -> Option<&BStr> {
-        match &self.kind {
-            SubjectKind::Program { interpreter } => Some(interpreter.as_ref()),
-            SubjectKind::Library { interpreter } => interpreter.as_ref().map(|path| path.as_ref()),
-            SubjectKind::Static => None,
-        }
-    }
 }
 
 /// Returns the way in which an object is started, or `None` if neither the kernel nor a loader
 /// accepts it.
 fn kind_of(fs: &dyn FileSystem, view: &ObjectView) -> Option<SubjectKind> {
-    let library = || Some(SubjectKind::Library { interpreter: usual_interpreter(view) });
     let pie = view.dynamic.as_ref().is_some_and(|d| d.flags_1 & crate::elf::DF_1_PIE != 0);
     match (&view.interpreter, view.ident.e_type) {
         _ if !view.has_load => None,
         // A loader does not read the `PT_INTERP` of a library (`_dl_map_object_from_fd`). It counts
         // only if the library can be started with it, like `libc.so.6`.
-        (Some(path), ET_DYN) if view.is_library() && fs.open(path.as_ref()).is_err() => library(),
-        (Some(interpreter), ET_EXEC | ET_DYN) => {
-            Some(SubjectKind::Program { interpreter: interpreter.clone() })
+        (Some(path), ET_DYN) if view.is_library() && fs.open(path.as_ref()).is_err() => {
+            Some(SubjectKind::Library)
         }
+        (Some(_), ET_EXEC | ET_DYN) => Some(SubjectKind::Program),
         (None, ET_EXEC | ET_DYN) if view.interpreter_fault.is_some() => {
-            view.is_library().then(library)?
+            view.is_library().then_some(SubjectKind::Library)
         }
         (None, ET_EXEC) => Some(SubjectKind::Static),
         // Only this flag tells a static PIE from a library.
         (None, ET_DYN) if pie => Some(SubjectKind::Static),
         // A file of separate debug information.
         (None, ET_DYN) if view.dynamic.is_none() => None,
-        (None, ET_DYN) => library(),
+        (None, ET_DYN) => Some(SubjectKind::Library),
         _ => None,
     }
 }
@@ -240,7 +236,7 @@ pub fn of_static(subject: Subject) -> Closure {
 fn origin_of(fs: &dyn FileSystem, subject: &Subject) -> BString {
     // `_dl_get_origin` reads the link /proc/self/exe of a program that the kernel mapped. A library
     // on the loader's command line keeps its path: for `ld.so PROGRAM` the link leads to the loader.
-    let is_program = matches!(subject.kind, SubjectKind::Program { .. });
+    let is_program = subject.kind == SubjectKind::Program;
     let real = is_program.then(|| fs.canonicalize(subject.path.as_ref()).ok()).flatten();
     let path = real.unwrap_or_else(|| fs.absolute(subject.path.as_ref()));
     path::dir(&path).to_owned()

@@ -117,7 +117,7 @@ impl Advice {
         closure: &Closure,
         estimate: Option<&Estimate>,
     ) -> Option<Self> {
-        if !matches!(closure.subject.kind, SubjectKind::Program { .. }) {
+        if closure.subject.kind != SubjectKind::Program {
             return None;
         }
         let reads = closure.facts.as_ref().map(|facts| facts.reads.clone())?;

@@ -353,8 +353,8 @@ impl Program {
         let dirs: FxHashSet<&BStr> = libraries().map(|object| path::dir(&object.path)).collect();
         let loader = load.objects.iter().find(|object| object.role == Role::Loader);
         let kind = match closure.subject.kind {
-            SubjectKind::Program { .. } => Kind::Program,
-            SubjectKind::Library { .. } => Kind::Library,
+            SubjectKind::Program => Kind::Program,
+            SubjectKind::Library => Kind::Library,
             SubjectKind::Static => Kind::Static,
         };
         Self {

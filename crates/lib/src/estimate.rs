@@ -92,7 +92,7 @@ impl Estimate {
     #[must_use]
     pub fn of(assumed: &Assumptions, closure: &Closure, secure: bool) -> Option<Self> {
         let libc = closure.facts.as_ref()?.libc;
-        let is_program = matches!(closure.subject.kind, SubjectKind::Program { .. });
+        let is_program = closure.subject.kind == SubjectKind::Program;
         let machine = closure.subject.view.ident.machine;
         let is_own = assumed.choice.libc.is_none() && assumed.loader.is_none();
         let is_here =

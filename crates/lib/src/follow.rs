@@ -11,7 +11,7 @@ use becalm_core::loader::{Environment, Libc};
 use becalm_core::macho;
 use becalm_host::FactChoice;
 use becalm_host::secure::is_started_secure;
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BString, ByteSlice};
 use object::ReadCache;
 
 use crate::assume::{Assumptions, Secure};
@@ -98,7 +98,7 @@ pub fn follow_where(
     fs: &dyn FileSystem,
     target: &Target,
     environment: &Environment,
-    walks: impl FnOnce(&SubjectKind) -> bool,
+    walks: impl FnOnce(SubjectKind) -> bool,
 ) -> Result<Followed> {
     let subject = match Subject::open(fs, target.inside.as_ref()) {
         Ok(subject) => subject,
@@ -111,11 +111,11 @@ pub fn follow_where(
     if subject.view.ident.machine == EM_NONE && !target.named {
         return Ok(Followed::Nothing);
     }
-    if subject.kind == SubjectKind::Static || !walks(&subject.kind) {
+    if subject.kind == SubjectKind::Static || !walks(subject.kind) {
         return Ok(Followed::Elf(Box::new(closure::of_static(subject)), false));
     }
     let interpreter = interpreter_of(assumed, &subject)?;
-    let is_program = matches!(subject.kind, SubjectKind::Program { .. });
+    let is_program = subject.kind == SubjectKind::Program;
     let secure = match assumed.secure {
         Secure::Yes => true,
         Secure::No => false,
@@ -131,8 +131,7 @@ pub fn follow_where(
 }
 
 fn interpreter_of(assumed: &Assumptions, subject: &Subject) -> Result<BString> {
-    let own = || subject.interpreter().map(BStr::to_owned);
-    assumed.loader.clone().or_else(own).with_context(|| {
+    assumed.loader.as_ref().or(subject.interpreter.as_ref()).cloned().with_context(|| {
         let machine = subject.view.ident.machine_name();
         format!("no loader known for a library of this machine ({machine}); name it with --loader")
     })

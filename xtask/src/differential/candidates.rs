@@ -158,13 +158,13 @@ impl Place {
         if self.emulator.is_none() && machine != "x86_64" {
             return Err(format!("for another machine: {machine}"));
         }
-        let own = subject.interpreter().ok_or("static, or debug information alone")?;
+        let own = subject.interpreter.as_ref().ok_or("static, or debug information alone")?;
         let own = PathBuf::from(OsStr::from_bytes(own));
         let loader = self.loader.clone().unwrap_or(own);
         if !self.is_trusted(&loader) {
             return Err(format!("its loader is not run: {}", loader.display()));
         }
-        let program = matches!(subject.kind, SubjectKind::Program { .. });
+        let program = subject.kind == SubjectKind::Program;
         let mode = subject.file.mode;
         Ok(Object {
             path,

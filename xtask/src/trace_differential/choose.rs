@@ -107,6 +107,6 @@ fn may_start(path: &Path) -> bool {
     let subject = Subject::open(&fs.session(), BStr::new(path.as_os_str().as_bytes()));
     subject.is_ok_and(|subject| {
         subject.view.ident.machine_name() == std::env::consts::ARCH
-            && matches!(subject.kind, SubjectKind::Program { .. })
+            && subject.kind == SubjectKind::Program
     })
 }

@@ -19,21 +19,18 @@ pub struct Subject {
     pub view: Arc<ObjectView>,
     /// The way in which it is started.
     pub kind: SubjectKind,
+    /// The `PT_INTERP` of a program, or the usual loader of a library's machine, if there is one. A
+    /// static program has none.
+    pub interpreter: Option<BString>,
 }
 
 /// The way in which a subject is started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubjectKind {
     /// The kernel maps the program and its interpreter.
-    Program {
-        /// `PT_INTERP`.
-        interpreter: BString,
-    },
+    Program,
     /// The loader maps the library, as with `ld.so LIBRARY`.
-    Library {
-        /// The usual loader of its machine, if there is one.
-        interpreter: Option<BString>,
-    },
+    Library,
     /// The kernel starts the static program without a loader. There is no search.
     Static,
 }

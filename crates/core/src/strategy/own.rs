@@ -70,7 +70,7 @@ impl<'a> OwnPath<'a> {
     /// Parses the run path of an object. It is empty if there is none.
     pub(super) fn new(fs: &'a dyn FileSystem, subject: &Subject, settings: &'a Settings) -> Self {
         let real = super::real_path(fs, subject.path.as_ref());
-        let is_program = matches!(subject.kind, SubjectKind::Program { .. });
+        let is_program = subject.kind == SubjectKind::Program;
         let (view, origin) = (Arc::clone(&subject.view), path::dir(&real).to_owned());
         let mut own = Self { fs, settings, view, origin, is_program, dirs: Vec::new() };
         let whole = RunPath::of(&subject.view).into_iter();

@@ -258,7 +258,7 @@ fn predict(
 
 fn start_of(starts: &Starts<'_>, path: &BString) -> Option<Closure> {
     let subject = Subject::open(starts.fs, path.as_ref()).ok()?;
-    let interpreter = subject.interpreter()?.to_owned();
+    let interpreter = subject.interpreter.clone()?;
     starts.resolve(subject, interpreter.as_ref()).ok()
 }
 

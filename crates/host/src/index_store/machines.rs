@@ -73,11 +73,7 @@ pub(super) fn by_machine(os: &OsFs, paths: &[BString]) -> BTreeMap<MachineKey, G
 /// static program.
 pub(super) fn kind_of(fs: &dyn FileSystem, path: &BStr) -> Option<Kind> {
     let subject = Subject::open(fs, path).ok()?;
-    let is_named = match &subject.kind {
-        SubjectKind::Static => return None,
-        SubjectKind::Program { .. } => true,
-        SubjectKind::Library { .. } => false,
-    };
-    let interpreter = subject.interpreter().map(ToOwned::to_owned);
-    Some((subject.view.ident, interpreter, is_named))
+    let is_named = subject.kind == SubjectKind::Program;
+    let is_loaded = subject.kind != SubjectKind::Static;
+    is_loaded.then_some((subject.view.ident, subject.interpreter, is_named))
 }

@@ -34,12 +34,11 @@ impl Work<'_> {
     fn program(&self, starts: &[Starts<'_>], path: &BStr) -> Option<Program> {
         let seen = self.settled(path).map_or(0, |fingerprint| fingerprint.digest());
         let subject = Subject::open(starts.first()?.fs, path).ok()?;
-        let SubjectKind::Program { interpreter } = &subject.kind else { return None };
         // A library may name a loader as well (`libc.so.6`).
-        if subject.view.is_library() {
+        if subject.kind != SubjectKind::Program || subject.view.is_library() {
             return None;
         }
-        let interpreter = interpreter.clone();
+        let interpreter = subject.interpreter.clone()?;
         let mut known =
             starts.iter().map(|starts| self.start(starts, &subject, interpreter.as_ref()));
         let (needs, load_order) = known.next()??;

@@ -49,10 +49,10 @@ impl Program {
         let followed = followed.map_err(|reason| refused(&path, reason))?.elf();
         let (closure, _) = followed.ok_or_else(|| refused(&path, "not an ELF file"))?;
         let refused = |reason| Err(refused(&path, reason));
-        let facts = match (&closure.subject.kind, closure.facts.clone()) {
-            (SubjectKind::Library { .. }, _) => return refused("a library, not a program"),
-            (SubjectKind::Program { .. }, Some(facts)) if facts.libc != Libc::Musl => facts,
-            (SubjectKind::Program { .. }, Some(_)) => {
+        let facts = match (closure.subject.kind, closure.facts.clone()) {
+            (SubjectKind::Library, _) => return refused("a library, not a program"),
+            (SubjectKind::Program, Some(facts)) if facts.libc != Libc::Musl => facts,
+            (SubjectKind::Program, Some(_)) => {
                 return refused(
                     "a program for musl, for which there is no index, no note and no cache; becalm \
                      fix --with absolute or farm calms it, becalm bench measures that",
@@ -66,7 +66,7 @@ impl Program {
             }
         };
         refuse_broken(&path, &closure)?;
-        let named = path_of(closure.subject.interpreter().unwrap_or_default());
+        let named = path_of(&closure.subject.interpreter.clone().unwrap_or_default());
         let interpreter = named.canonicalize().with_context(at(&named))?;
         Ok(Self { path, interpreter, facts, closure })
     }

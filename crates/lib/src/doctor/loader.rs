@@ -37,7 +37,7 @@ impl LoaderState {
     pub(super) fn of_shell() -> Option<Self> {
         let fs = OsFs::new();
         let subject = Subject::open(&fs.session(), SHELL.into()).ok()?;
-        let path = subject.interpreter()?.to_owned();
+        let path = subject.interpreter?;
         let facts = loader_facts(&fs, path.as_ref(), &FactChoice::default()).ok()?;
         let release = match facts.libc {
             Libc::Glibc(release) => Some(release),

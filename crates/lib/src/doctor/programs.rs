@@ -55,7 +55,7 @@ pub(super) fn of_path(session: u64) -> Vec<LeftOut> {
     let of = |path: &PathBuf| {
         let closure = closure_of(&os, path, &environment).ok()?;
         let is_glibc = matches!(closure.facts.as_ref()?.libc, Libc::Glibc(_));
-        let is_program = matches!(closure.subject.kind, SubjectKind::Program { .. });
+        let is_program = closure.subject.kind == SubjectKind::Program;
         (is_glibc && is_program).then_some(())?;
         let (needs, _) = tls::of_closure(&closure, &os.symbols());
         LeftOut::of(&path_bytes(path), needs, session)

@@ -84,9 +84,7 @@ impl<'a> FileList<'a> {
     pub fn add_start(&mut self, closure: &Closure) {
         for object in &closure.load.objects {
             let kind = match object.role {
-                Role::Program if matches!(closure.subject.kind, SubjectKind::Library { .. }) => {
-                    FileUse::Library
-                }
+                Role::Program if closure.subject.kind == SubjectKind::Library => FileUse::Library,
                 Role::Program => FileUse::Program,
                 Role::Loader => FileUse::Interpreter,
                 Role::Audit | Role::Preload | Role::Library => FileUse::Library,

@@ -107,7 +107,7 @@ fn check_root(os: &OsFs) -> Result<()> {
 
 fn check(os: &OsFs, closure: &Closure) -> Result<()> {
     check_root(os)?;
-    if let SubjectKind::Library { .. } = closure.subject.kind {
+    if closure.subject.kind == SubjectKind::Library {
         bail!("no program: the loader reads DT_AUDIT of programs alone");
     }
     match closure.facts.as_ref().map(|facts| facts.libc) {

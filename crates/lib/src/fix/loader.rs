@@ -18,8 +18,8 @@ use crate::words::words_of_chain;
 /// Returns an error if the loader cannot be run.
 pub fn answers(target: &Target, closure: &Closure) -> Result<LoaderAnswers> {
     let loader = match closure.subject.kind {
-        SubjectKind::Program { .. } => None,
-        SubjectKind::Library { .. } | SubjectKind::Static => {
+        SubjectKind::Program => None,
+        SubjectKind::Library | SubjectKind::Static => {
             Some(path_of(loader(closure).context("no loader to ask")?))
         }
     };

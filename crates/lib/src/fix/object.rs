@@ -54,9 +54,7 @@ pub(super) fn plan(
                     Plan::default()
                 }
                 // Libraries in a folder never have an audit entry.
-                Err(_) if !matches!(closure.subject.kind, SubjectKind::Program { .. }) => {
-                    Plan::default()
-                }
+                Err(_) if closure.subject.kind != SubjectKind::Program => Plan::default(),
                 Err(error) => {
                     let what = FindingKind::NoAuditEntry(error.to_string());
                     Plan::only(closure.subject.path.as_ref(), what)

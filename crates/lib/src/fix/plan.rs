@@ -109,8 +109,7 @@ pub fn plan(planner: &Planner<'_>, files: &[Target]) -> Result<Planned> {
 fn one(planner: &Planner<'_>, fs: &MappedFs<'_>, target: &Target, planned: &mut Planned) {
     let target = Target { inside: fs.planned(target.inside.as_ref()), ..target.clone() };
     let environment = planner.environment(false);
-    let walks =
-        |kind: &_| needs_closure(planner, &target) || matches!(kind, SubjectKind::Program { .. });
+    let walks = |kind: SubjectKind| needs_closure(planner, &target) || kind == SubjectKind::Program;
     let closure = match follow_where(planner.assumed, fs, &target, &environment, walks) {
         Ok(Followed::Elf(closure, _)) => *closure,
         Ok(Followed::MachO(_)) if target.named => {
@@ -120,7 +119,7 @@ fn one(planner: &Planner<'_>, fs: &MappedFs<'_>, target: &Target, planned: &mut 
         Ok(Followed::MachO(_) | Followed::Nothing) => return,
         Err(error) => return planned.problems.push(Problem::new(target.shown, error)),
     };
-    let is_program = matches!(closure.subject.kind, SubjectKind::Program { .. });
+    let is_program = closure.subject.kind == SubjectKind::Program;
     let is_later = match planner.row().unit {
         Unit::Package(_) => true,
         // Planned after the programs, if none of them loads it.

@@ -61,7 +61,7 @@ pub(crate) fn libraries_of(program: &Path) -> Result<Vec<PathBuf>> {
 pub(crate) fn closure_of(os: &OsFs, program: &Path, environment: &Environment) -> Result<Closure> {
     let session = os.session();
     let subject = Subject::open(&session, path_bytes(program).as_ref()).map_err(of_closure)?;
-    let interpreter = subject.interpreter().unwrap_or_default().to_owned();
+    let interpreter = subject.interpreter.clone().unwrap_or_default();
     let facts = loader_facts(os, interpreter.as_ref(), &FactChoice::default());
     let facts = facts.map_err(|error| UnknownLoader { program: program.to_owned(), error })?;
     let closure = closure::resolve(&session, subject, interpreter.as_ref(), facts, environment);

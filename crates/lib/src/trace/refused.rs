@@ -45,7 +45,7 @@ fn missing_interpreter(command: &Path) -> Option<String> {
     let head = head(command)?;
     let name = match words_of_script(&head) {
         Some(words) => words.first().copied().unwrap_or_default().to_vec(),
-        None => subject(command)?.interpreter()?.to_vec(),
+        None => subject(command)?.interpreter?.into(),
     };
     Some(format!("its interpreter {} is not there", shown(name.as_bstr())))
 }

@@ -151,7 +151,7 @@ impl Verifier {
         let environment = Environment::default();
         // Answers are checked with the object alone; only a program that is loaded needs its
         // loader.
-        let walks = |kind: &_| self.load && matches!(kind, SubjectKind::Program { .. });
+        let walks = |kind: SubjectKind| self.load && kind == SubjectKind::Program;
         let followed = follow_where(&self.assumed, &session, target, &environment, walks)?;
         let closure = match followed {
             Followed::Elf(closure, _) => closure,
@@ -169,7 +169,7 @@ impl Verifier {
         if let Some(list) = audit.filter(|_| self.assumed.fs.is_real_root()) {
             indexes.extend(named_indexes(target, list.as_ref()));
         }
-        if self.load && matches!(closure.subject.kind, SubjectKind::Program { .. }) {
+        if self.load && closure.subject.kind == SubjectKind::Program {
             report.loads.push(load::compare(&session, &self.assumed, target, &closure)?);
         }
         Ok(())

@@ -272,7 +272,7 @@ fn a_loader_named_by_another_path_is_calmed_too() {
     let fs = becalm_host::OsFs::new();
     let path = bstr::BString::from(usual.to_str().unwrap());
     let subject = becalm_core::closure::Subject::open(&fs.session(), path.as_ref()).unwrap();
-    let loader = subject.interpreter().unwrap().to_string();
+    let loader = subject.interpreter.unwrap().to_string();
     std::os::unix::fs::symlink(loader, scene.path("ld.so")).unwrap();
     scene.cc("store/q/prog", &source, &["-Wl,--dynamic-linker=@/ld.so", "-Wl,-rpath,@/store/b"]);
     scene.cc("store/q/prog2", &source, &["-Wl,--dynamic-linker=@/ld.so", "-Wl,-rpath,@/store/b"]);

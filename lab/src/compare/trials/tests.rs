@@ -114,7 +114,7 @@ fn scene() -> Option<Scene> {
     // The lowest hwcaps level is searched on every machine that has one.
     let shell = OsFs::new();
     let subject = becalm_core::closure::Subject::open(&shell.session(), "/bin/sh".into());
-    let interpreter = subject.expect("a shell").interpreter().map(ToOwned::to_owned);
+    let interpreter = subject.expect("a shell").interpreter;
     let facts = interpreter
         .and_then(|path| loader_facts(&shell, path.as_ref(), &FactChoice::default()).ok());
     let Some(facts) = facts else { return skip("no loader to try with") };
