@@ -4,9 +4,10 @@
 //! path in their strings. [`MappedFs`] shows the package at its final path, so that a strategy
 //! resolves these strings and writes final paths.
 
+use std::str::FromStr;
 use std::sync::Arc;
 
-use bstr::{BStr, BString, ByteSlice};
+use bstr::{BStr, BString};
 
 use super::{Errno, FileKind, FileSystem, OpenedFile};
 
@@ -19,16 +20,18 @@ pub struct Mapping {
     pub end: BString,
 }
 
-impl Mapping {
-    /// Parses `BUILD=FINAL` with two absolute paths. Returns `None` for anything else.
-    #[must_use]
-    pub fn parse(text: &BStr) -> Option<Self> {
-        let (build, end) = text.split_once_str("=")?;
-        let dir = |path: &[u8]| -> Option<BString> {
-            let end = path.iter().rposition(|&byte| byte != b'/')? + 1;
-            path.starts_with(b"/").then(|| path[..end].into())
+impl FromStr for Mapping {
+    type Err = &'static str;
+
+    /// Parses `BUILD=FINAL` with two absolute paths.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let dir = |path: &str| -> Option<BString> {
+            let end = path.bytes().rposition(|byte| byte != b'/')? + 1;
+            path.starts_with('/').then(|| path[..end].into())
         };
-        Some(Self { build: dir(build)?, end: dir(end)? })
+        let dirs = text.split_once('=').and_then(|(build, end)| Some((dir(build)?, dir(end)?)));
+        let (build, end) = dirs.ok_or("not BUILD=FINAL, both absolute paths")?;
+        Ok(Self { build, end })
     }
 }
 
@@ -106,13 +109,13 @@ mod tests {
     #[test]
     fn a_tree_is_found_at_its_final_path() {
         let base = MemFs::new().file("/build/out/lib/a", "x").file("/build/outer/b", "y");
-        let map = Mapping::parse("/build/out/=/nix/store/abc-x".into()).expect("a mapping");
+        let map = Mapping::from_str("/build/out/=/nix/store/abc-x").expect("a mapping");
         let fs = MappedFs::new(&base, vec![map]);
         assert!(fs.open("/nix/store/abc-x/lib/a".into()).is_ok());
         assert_eq!(fs.canonicalize("/build/out/lib/a".into()).unwrap(), "/nix/store/abc-x/lib/a");
         assert_eq!(fs.real("/nix/store/abc-x/lib/a".into()), "/build/out/lib/a");
         assert_eq!(fs.planned("/build/outer/b".into()), "/build/outer/b");
-        assert_eq!(Mapping::parse("build=/x".into()), None);
-        assert_eq!(Mapping::parse("/build".into()), None);
+        assert!(Mapping::from_str("build=/x").is_err());
+        assert!(Mapping::from_str("/build").is_err());
     }
 }

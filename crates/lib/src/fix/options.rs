@@ -104,10 +104,7 @@ pub struct Options {
 
     /// A package in its build directory, and its final path: run paths and answers below FINAL are
     /// searched below BUILD
-    #[cfg_attr(
-        feature = "clap",
-        arg(long, value_name = "BUILD=FINAL", value_parser = prefix_map, help_heading = "Strategy")
-    )]
+    #[cfg_attr(feature = "clap", arg(long, value_name = "BUILD=FINAL", help_heading = "Strategy"))]
     pub prefix_map: Vec<Mapping>,
 
     /// How files are written.
@@ -117,12 +114,6 @@ pub struct Options {
     /// Assumptions about the machine.
     #[cfg_attr(feature = "clap", command(flatten))]
     pub assume: assume::Options,
-}
-
-#[cfg(feature = "clap")]
-fn prefix_map(text: &str) -> anyhow::Result<Mapping> {
-    Mapping::parse(text.into())
-        .ok_or_else(|| anyhow::anyhow!("not BUILD=FINAL, both absolute paths"))
 }
 
 /// Parses the name of a strategy of `becalm fix`.

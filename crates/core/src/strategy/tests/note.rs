@@ -7,7 +7,7 @@ use crate::edit::Edit;
 use crate::elf::resolution_note::{Answer, records};
 use crate::elf::{Class, ObjectView};
 use crate::fs::mem::ObjectBuilder;
-use crate::fs::{MappedFs, Mapping, MemFs};
+use crate::fs::{MappedFs, MemFs};
 use crate::search::Stores;
 use crate::strategy::{FindingKind, Settings, note};
 
@@ -293,7 +293,7 @@ fn a_package_in_its_build_directory_is_planned_for_its_final_path() {
     let base = base()
         .object("/build/out/lib/liba.so", library("liba.so"))
         .object("/build/out/bin/prog", prog("/s/p/lib:/s/b/lib"));
-    let map = Mapping::parse("/build/out=/s/p".into()).unwrap();
+    let map = "/build/out=/s/p".parse().unwrap();
     let fs = MappedFs::new(&base, vec![map]);
     let subject = Subject::open(&fs, fs.planned("/build/out/bin/prog".into()).as_bstr()).unwrap();
     let plan = note::plan(&fs, &subject, &settings());
