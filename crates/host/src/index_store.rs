@@ -7,7 +7,6 @@ mod bound;
 mod directories;
 mod fingerprints;
 mod machines;
-mod names;
 mod own_files;
 mod programs;
 mod rpath;
@@ -28,7 +27,7 @@ use becalm_core::search::Stores;
 use becalm_core::search::store::below;
 use bstr::{BString, ByteSlice};
 use rayon::prelude::*;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::filters::filters;
 use crate::path::{path_bytes, path_of, real};
@@ -46,11 +45,12 @@ pub use update::update_stores;
 
 use bound::Kept;
 use machines::{Group, by_machine, kind_of};
-use names::Names;
 use rpath::ListedDirs;
 
 /// Number of objects after which a session reads the state of each directory again.
 const CHUNK: usize = 256;
+/// Maximum number of non-canonical paths per file that are resolved as objects of their own.
+const MOST_NAMES: usize = 8;
 
 /// The input of an indexing run.
 #[derive(Clone, Copy, Default)]
@@ -188,7 +188,22 @@ struct Seen {
     known: FxHashSet<BString>,
     /// The directories of `DT_RPATH`s that were listed.
     listed: ListedDirs,
-    names: Names,
+    /// The number of non-canonical paths of each file.
+    names: FxHashMap<BString, usize>,
+}
+
+impl Seen {
+    /// Counts a path of a file. Returns false beyond the limit.
+    ///
+    /// Objects that need each other through `$ORIGIN/..` name each other by ever longer paths. No
+    /// process uses the long ones, because the object is loaded already.
+    fn count(&mut self, fs: &dyn FileSystem, path: &BString) -> bool {
+        let real = fs.canonicalize(path.as_ref()).ok().filter(|real| real != path);
+        let Some(real) = real else { return true };
+        let count = self.names.entry(real).or_default();
+        *count += 1;
+        *count <= MOST_NAMES
+    }
 }
 
 /// State of indexing one machine's objects.
@@ -274,7 +289,7 @@ impl<'a> Work<'a> {
                 .filter(|path| seen.known.insert(path.clone()))
                 .collect();
             let session = self.os.session();
-            new.retain(|path| seen.names.count(&session, path));
+            new.retain(|path| seen.count(&session, path));
             if new.is_empty() {
                 return resolved;
             }

@@ -52,6 +52,7 @@ pub mod path_table;
 mod reader;
 mod regular;
 pub mod secure;
+pub mod threads;
 pub mod trace;
 pub mod tree;
 pub mod trust;

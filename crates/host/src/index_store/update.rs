@@ -111,10 +111,10 @@ pub fn update_stores(
     let session = os.session();
     // The walk found the others by their own paths.
     let others = keep.iter().filter(|object| !object.canonical).map(|object| &object.path);
-    others.chain(&further).for_each(|path| _ = seen.names.count(&session, path));
+    others.chain(&further).for_each(|path| _ = seen.count(&session, path));
     let kept: Vec<Object> = keep.into_iter().cloned().collect();
     let mut below = work.list(&kept, &mut seen.listed);
-    below.retain(|path| seen.known.insert(path.clone()) && seen.names.count(&session, path));
+    below.retain(|path| seen.known.insert(path.clone()) && seen.count(&session, path));
     further.extend(below);
     let new = work.resolve_all(&group.paths, &further, &mut seen);
     let machine = work.join(&before, kept, new, seen.listed);

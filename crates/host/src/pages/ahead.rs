@@ -2,9 +2,7 @@
 
 use std::fs::File;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::Instant;
 
 use rustix::fs::{Advice, Dir, fadvise};
@@ -12,6 +10,7 @@ use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
 
 use super::{FileState, PAGE, open, open_directory};
+use crate::threads::in_threads;
 
 /// Threads that open files and request pages. Each waits for directories, inodes and block lists.
 const THREADS: usize = 32;
@@ -60,23 +59,10 @@ pub struct Requested {
 /// directories only.
 #[must_use]
 pub fn request(wanted: &[Wanted], limits: &Limits) -> Requested {
-    let (next, done) = (AtomicUsize::new(0), Mutex::new(Requested::default()));
-    let work = || {
-        let is_over = || limits.until.is_some_and(|until| Instant::now() > until);
-        while let Some(wanted) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if is_over() || !request_one(wanted, limits, &done) {
-                return;
-            }
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 1..THREADS.min(wanted.len()) {
-            // With fewer threads it takes longer.
-            if thread::Builder::new().stack_size(STACK).spawn_scoped(scope, work).is_err() {
-                break;
-            }
-        }
-        work();
+    let done = Mutex::new(Requested::default());
+    in_threads(wanted.len(), THREADS.min(wanted.len()), STACK, |at| {
+        let is_over = limits.until.is_some_and(|until| Instant::now() > until);
+        !is_over && request_one(&wanted[at], limits, &done)
     });
     done.into_inner().unwrap_or_else(PoisonError::into_inner)
 }

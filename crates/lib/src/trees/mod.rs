@@ -32,10 +32,9 @@ use std::ffi::CString;
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 use becalm_core::index::volume;
+use becalm_host::threads::in_threads;
 use rustix::fs::statfs;
 use rustix::process::{Pid, test_kill_process};
 
@@ -62,22 +61,8 @@ pub(crate) fn looked_up(command: &Path) -> Option<Record> {
 /// Returns the results of `work` for these items, many at once.
 fn in_parallel<I: Sync, T: Send + Sync>(items: &[I], work: impl Fn(&I) -> T + Sync) -> Vec<T> {
     let done: Vec<OnceLock<T>> = items.iter().map(|_| OnceLock::new()).collect();
-    let next = AtomicUsize::new(0);
-    let one = |at: usize| items.get(at).zip(done.get(at));
-    let run = || {
-        while let Some((item, done)) = one(next.fetch_add(1, Ordering::Relaxed)) {
-            let _ = done.set(work(item));
-        }
-    };
-    thread::scope(|scope| {
-        for _ in 1..THREADS.min(items.len().div_ceil(4)) {
-            // With fewer threads it takes longer.
-            if thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run).is_err() {
-                break;
-            }
-        }
-        run();
-    });
+    let threads = THREADS.min(items.len().div_ceil(4));
+    in_threads(items.len(), threads, STACK, |at| done[at].set(work(&items[at])).is_ok());
     done.into_iter().filter_map(OnceLock::into_inner).collect()
 }
 

@@ -30,19 +30,19 @@ impl<'a> Remover<'a> {
     /// Removes a file or a directory of links if becalm made it, and then the directories made for
     /// it that are empty.
     pub(crate) fn remove(&mut self, path: &Path, ours: impl FnOnce(&Existing) -> bool) {
-        // Marked before the removal, so that a crash in between leaves directories that a later run
-        // recognises.
-        let parents = match self.editor.dry_run || self.editor.is_interrupted() {
-            true => Vec::new(),
-            false => self.mark_parents(path),
-        };
+        let mut parents = Vec::new();
         let result = match (self.editor.dry_run, self.editor.is_interrupted()) {
             (_, true) => Ok(Outcome::NotReached),
             (true, _) => Ok(Outcome::Written { old_length: 0, new_length: 0 }),
-            _ => self.editor.writer.remove_made(path, ours).map(|removed| match removed {
-                true => Outcome::Written { old_length: 0, new_length: 0 },
-                false => Outcome::Unchanged,
-            }),
+            _ => {
+                // Marked before the removal, so that a crash in between leaves directories that a later run
+                // recognises.
+                parents = self.mark_parents(path);
+                self.editor.writer.remove_made(path, ours).map(|removed| match removed {
+                    true => Outcome::Written { old_length: 0, new_length: 0 },
+                    false => Outcome::Unchanged,
+                })
+            }
         };
         let outcome = result.unwrap_or_else(|error| Outcome::refused(reason(&error, path)));
         if outcome != Outcome::Unchanged {
