@@ -39,8 +39,8 @@ use crate::HostError;
 use crate::child::status_within;
 use crate::cpu;
 use crate::fingerprint::Fingerprint;
-use crate::os_fs::{OsFs, io_error, proc_path};
-use crate::path::path_of;
+use crate::os_fs::{OsFs, io_error};
+use crate::path::{path_of, proc_path};
 
 /// Time limit of a loader's self-description; it takes about a millisecond.
 const TIME_LIMIT: Duration = Duration::from_secs(2);

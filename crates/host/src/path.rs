@@ -1,7 +1,7 @@
 //! Paths as bytes; on Unix these are the same. Names in directories.
 
 use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -54,4 +54,9 @@ pub(crate) fn is_case_sensitive<'n>(
     let other: Vec<u8> =
         others.into_iter().find(|other: &Vec<u8>| other.is_ascii() && !is_listed(other))?;
     Some(statat(dir, &other[..], AtFlags::SYMLINK_NOFOLLOW).err() == Some(Errno::NOENT))
+}
+
+/// Returns the path of an open file of this process in /proc.
+pub(crate) fn proc_path(fd: &impl AsRawFd) -> String {
+    format!("/proc/self/fd/{}", fd.as_raw_fd())
 }

@@ -6,11 +6,8 @@ use std::path::PathBuf;
 
 use rustix::fs::{Advice, fadvise};
 
-use super::BenchError;
+use super::error::{BenchError, SWITCH};
 use crate::pages;
-
-/// The kernel's switch (proc_sys_vm(5)).
-pub(super) const SWITCH: &str = "/proc/sys/vm/drop_caches";
 
 /// Drops clean pages of the page cache, and the cached directory entries and inodes. This affects
 /// the whole machine, because the kernel has no narrower switch. If that is not allowed, as for an

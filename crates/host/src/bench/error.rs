@@ -6,8 +6,10 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::caches::SWITCH;
 use crate::trace::TraceError;
+
+/// The kernel's switch (proc_sys_vm(5)).
+pub(super) const SWITCH: &str = "/proc/sys/vm/drop_caches";
 
 /// Reason why a start could not be measured.
 #[derive(Debug, Error)]

@@ -44,7 +44,6 @@ use listing::KnownDir;
 use object_file::Opened;
 use root::Root;
 
-pub(crate) use root::proc_path;
 pub use session::Session;
 pub use symbols::OsSymbols;
 

@@ -4,7 +4,7 @@
 //! kernel resolves absolute links and `..` against the directory held open, with its usual limits
 //! and errors.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use becalm_core::fs::{Errno, FileId};
@@ -15,6 +15,7 @@ use rustix::io::Errno as OsErrno;
 use crate::HostError;
 use crate::error::words;
 use crate::facts::Facts;
+use crate::path::proc_path;
 
 /// Maximum number of attempts of a lookup inside a root. The kernel returns `EAGAIN` if it cannot
 /// rule out a concurrent rename.
@@ -159,11 +160,6 @@ fn open_inside(dir: &OwnedFd, path: &[u8], flags: OFlags) -> Result<OwnedFd, Err
 fn path_of(fd: &OwnedFd) -> Result<BString, Errno> {
     let link = rustix::fs::readlinkat(CWD, proc_path(fd), Vec::new()).map_err(errno)?;
     Ok(link.into_bytes().into())
-}
-
-/// Returns the path of an open file of this process in /proc.
-pub(crate) fn proc_path(fd: &impl AsRawFd) -> String {
-    format!("/proc/self/fd/{}", fd.as_raw_fd())
 }
 
 /// Converts the system's errno to the core's.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use rustix::fs::{self, Mode, OFlags};
 
-use crate::os_fs::proc_path;
+use crate::path::proc_path;
 
 /// Opens a regular file for reading. A FIFO, a socket or a device is not opened, and neither is a
 /// symbolic link.

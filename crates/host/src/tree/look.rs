@@ -13,7 +13,7 @@ use rustix::path::Arg;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::os_fs::proc_path;
+use crate::path::proc_path;
 
 /// The signal number by which the module recognizes the descriptor of the events. No signal is sent.
 const SIGNAL: libc::c_int = 63;
