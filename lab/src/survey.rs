@@ -3,6 +3,7 @@
 //! The files are copies of one small program, ten to a package. Each searches eight packages and
 //! finds its library in the last one. They are made once and kept.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -75,8 +76,8 @@ pub(crate) fn make(folder: &Path, files: usize) -> Result<PathBuf> {
     let dirs: Vec<String> =
         (0..SEARCHED).map(|number| format!("$ORIGIN/../../p{number}/lib")).collect();
     let run_path = format!("-Wl,--enable-new-dtags,-rpath,{}", dirs.join(":"));
-    let named = library.to_string_lossy();
-    let flags = [&flags[..4], &["-pie", &run_path, &named]].concat();
+    let own: [&OsStr; 3] = ["-pie".as_ref(), run_path.as_ref(), library.as_ref()];
+    let flags: Vec<&OsStr> = flags[..4].iter().map(AsRef::as_ref).chain(own).collect();
     let source = "int one(void); void _start(void) { one(); for (;;) ; }";
     child::compile(&program, source, &flags)?;
     let (program, library) = (fs::read(program)?, fs::read(library)?);

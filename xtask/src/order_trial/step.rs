@@ -39,7 +39,7 @@ pub(crate) const BUNDLE: Step = (
     r#"export P=/placehold_placehold_placehold_placehold_placehold_placehold_placehold_placehold
     "$PATCHELF" --set-soname libbundled-1a2b3c4d.so.1 "$1"
     "$PATCHELF" --set-rpath "$P/lib:\$ORIGIN/bundled.libs" "$1"
-    perl -0777 -pi -e 's{$ENV{P}([^\0]*)}{"/opt/env$1" . "\0" x (length($ENV{P}) - 8)}ge' "$1""#,
+    perl -0777 -pi -e 's{$ENV{P}([^\0]*)}{"/opt/env$1" . "\0" x (length($ENV{P}) - 8)}ge' "$1" || exit 127"#,
 );
 pub(super) const PATCHELF: Step = ("Patchelf", r#""$PATCHELF" --add-rpath /patchelf "$1""#);
 pub(super) const PATCHELF_SHRINK: Step = ("PatchelfShrink", r#""$PATCHELF" --shrink-rpath "$1""#);
@@ -74,7 +74,7 @@ pub(crate) fn make(step: Step, copy: &Path, tools: &[(&str, OsString)]) -> Resul
     let mut shell = Command::new("sh");
     shell.args(["-euc", step.1, "sh"]).arg(copy).envs(tools.iter().cloned());
     let status = shell.output()?.status;
-    // The shell's status if a program is not found.
-    ensure!(status.code() != Some(127), "{step:?}: not installed");
+    // The shell's status if a program cannot be run, or is not found.
+    ensure!(!matches!(status.code(), Some(126 | 127)), "{step:?}: cannot be run");
     Ok(status.success())
 }
