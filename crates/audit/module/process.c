@@ -23,10 +23,6 @@ enum { LOG, DUMP, LEARNER, HELPER, TREES, PAGES, STEERING, TEXTS };
 #define TEXT_SIZE 1024u
 static char texts[TEXTS][TEXT_SIZE] BUFFER = { { 0 } };
 
-/* The letters of the last `only:`, and the value of the last GLIBC_TUNABLES: for only_restore. */
-static char letters[8] STATE = { 0 };
-static char *tunables STATE = NULL;
-
 /* True if TEXT has a word in it. */
 static int
 mentions (const char *text, const char *word)
@@ -77,9 +73,6 @@ read_switches (const char *list)
         switches |= is_word (list, words[i]) ? 1u << i : 0;
       for (unsigned i = 0; i < TEXTS; i++)
         copy_text (texts[i], list, prefixes[i]);
-      const char *only = text_after (list, "only:");
-      for (size_t i = 0; only != NULL && i + 1 < sizeof letters; i++)
-        letters[i] = *only != ',' && *only != '\0' ? *only++ : '\0';
       list += length_to (list, ',');
       if (*list++ == '\0')
         break;
@@ -103,8 +96,6 @@ read_variable (const char *variable)
     read_switches (value);
   else if (changes_bindings (variable))
     process.why_not_bound = "environment";
-  if ((value = value_of (variable, "GLIBC_TUNABLES")) != NULL)
-    tunables = (char *) value;
 }
 
 /* If the loader was started as a command, the kernel's headers are those of the loader. */
@@ -380,9 +371,9 @@ drop_own (char *list)
     cut_last (list);
 }
 
-/* Restores one variable. Returns 0 if it was not set. */
+/* Restores one variable. Returns 0 if it was not set. LETTERS are copied, for BECALM has them. */
 static int
-restore (char *variable)
+restore (char *variable, const char *letters)
 {
   static const struct { char name[15], added, set; } variables[]
       = { { "LD_AUDIT", 'a', 'A' }, { "GLIBC_TUNABLES", 't', 'T' } };
@@ -404,18 +395,34 @@ restore (char *variable)
   return 1;
 }
 
+/* The environment is read again: of several modules the first one takes out what becalm added, and the others find
+   no word. */
 void
 only_restore (void)
 {
+  char letters[8] = { 0 };
+  char **environment = process.environment, *tunables = NULL;
+  for (char **at = environment; at != NULL && *at != NULL; at++)
+    {
+      char *value = (char *) value_of (*at, "GLIBC_TUNABLES");
+      tunables = value != NULL ? value : tunables;
+      value = (char *) value_of (*at, "BECALM");
+      const char *word = value != NULL ? find_word (value) : NULL;
+      if (word == NULL)
+        continue;
+      word += sizeof "only:" - 1;
+      for (size_t i = 0; i + 1 < sizeof letters && word[i] != '\0' && word[i] != ','; i++)
+        letters[i] = word[i];
+    }
   if (letters[0] == '\0')
     {
       if (tunables != NULL)
         drop_own (tunables);
       return;
     }
-  char **to = process.environment;
-  for (char **from = to; *from != NULL; from++)
-    if (restore (*from))
+  char **to = environment;
+  for (char **from = environment; *from != NULL; from++)
+    if (restore (*from, letters))
       *to++ = *from;
   while (*to != NULL)
     *to++ = NULL;

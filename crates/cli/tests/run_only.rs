@@ -76,6 +76,23 @@ fn children_of_an_only_start_have_the_environment_that_becalm_had() {
     }
 }
 
+/// Each module has its own memory. The one of `--only` takes its additions out, and the other one nothing more.
+#[test]
+fn an_index_of_the_session_stays_in_the_environment_of_children() {
+    if nothing_to_test_with() {
+        return;
+    }
+    let scene = Scene::new();
+    let index = text(&scene.store.path("session.so")).to_owned();
+    let made = run(&mut scene.store.becalm(&["index", "--program", &scene.program, "-o", &index]));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let before =
+        [("LD_AUDIT", &*index), ("GLIBC_TUNABLES", "a.b=1:c.d=2"), ("BECALM", "noahead,nobind")];
+    let plain = scene.environment(&[], &before);
+    assert!(plain.contains(&format!("LD_AUDIT={index}")), "{plain:?}");
+    assert_eq!(scene.environment(&["run", "--strict", "--only", "--"], &before), plain);
+}
+
 #[test]
 fn children_of_a_program_that_is_on_have_the_environment_of_its_caller() {
     if nothing_to_test_with() {
