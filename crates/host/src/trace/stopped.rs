@@ -149,12 +149,6 @@ impl Stopped {
         sys::ptrace(Request::PokeText, self.pid, addr, word)
     }
 
-    /// Overwrites a word of the task's `struct user`, which has the registers.
-    #[cfg(target_arch = "x86_64")]
-    pub(super) fn poke_user(&self, offset: u64, word: u64) -> io::Result<()> {
-        sys::ptrace(Request::PokeUser, self.pid, offset, word)
-    }
-
     /// Resumes the task and delivers `signal`, or none if it is 0. If the task was killed
     /// meanwhile, the next wait reports its end.
     pub(super) fn resume(self, until: Until, signal: i32) {

@@ -89,7 +89,8 @@ pub fn survey(
     each: &Each<'_>,
 ) {
     assumed.fs.limit_memory(REMEMBERED);
-    let (owners, seen) = (owners::of_this_machine(), Mutex::default());
+    let owners = owners::parse(&std::fs::read("/etc/passwd").unwrap_or_default());
+    let seen = Mutex::default();
     let (shard, work) = (options.shard, Work { assumed, options, owners, seen });
     let mut hosts = Vec::new();
     for path in paths {

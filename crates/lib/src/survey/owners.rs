@@ -4,13 +4,8 @@ use std::collections::HashMap;
 
 use bstr::ByteSlice;
 
-/// Returns the users of this machine, by their number.
-pub(super) fn of_this_machine() -> HashMap<u32, String> {
-    parse(&std::fs::read("/etc/passwd").unwrap_or_default())
-}
-
-/// Parses `name:password:uid:…` lines. The first name of a user counts.
-fn parse(text: &[u8]) -> HashMap<u32, String> {
+/// Returns the users of `name:password:uid:…` lines, by their number. The first name of a user counts.
+pub(super) fn parse(text: &[u8]) -> HashMap<u32, String> {
     let mut names = HashMap::new();
     for line in text.lines() {
         let fields: Vec<&[u8]> = line.splitn_str(4, ":").collect();

@@ -4,6 +4,7 @@ use std::io;
 
 use super::Abi;
 use crate::trace::stopped::Stopped;
+use crate::trace::sys::{self, Request};
 
 /// `AUDIT_ARCH_X86_64`.
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
@@ -32,5 +33,5 @@ pub(in crate::trace) fn after_breakpoint(entry: u64) -> u64 {
 pub(in crate::trace) fn rewind(task: &Stopped, entry: u64) -> io::Result<()> {
     /// Offset of `rip` in `struct user`.
     const RIP: u64 = 16 * 8;
-    task.poke_user(RIP, entry)
+    sys::ptrace(Request::PokeUser, task.pid, RIP, entry)
 }
