@@ -91,6 +91,9 @@ pub struct Options {
     pub store: StorePrefixes,
 }
 
+/// The stores of Nix and Guix, as a list of prefixes.
+pub const DEFAULT_STORES: &str = "/nix/store:/gnu/store";
+
 /// The prefixes of immutable directories.
 #[derive(Clone, Debug)]
 #[cfg_attr(feature = "clap", derive(clap::Args))]
@@ -104,7 +107,7 @@ pub struct StorePrefixes {
         arg(
             long,
             value_name = "A:B",
-            default_value = "/nix/store:/gnu/store",
+            default_value = DEFAULT_STORES,
             help_heading = "Assumptions"
         )
     )]
@@ -114,7 +117,7 @@ pub struct StorePrefixes {
 impl Default for StorePrefixes {
     /// Returns the prefixes of Nix and Guix.
     fn default() -> Self {
-        Self { store: vec!["/nix/store:/gnu/store".into()] }
+        Self { store: vec![DEFAULT_STORES.into()] }
     }
 }
 

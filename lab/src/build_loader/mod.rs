@@ -36,7 +36,7 @@ pub(crate) struct BuildArgs {
     pub prefix: PathBuf,
 
     /// Store prefixes to compile in: the loader reads package caches only below them
-    #[arg(long, value_name = "A:B", default_value = "/nix/store:/gnu/store")]
+    #[arg(long, value_name = "A:B", default_value = becalm_lib::assume::DEFAULT_STORES)]
     pub store: String,
 
     /// Build and install only the loader and libc.so.6

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use becalm_lib::assume::StorePrefixes;
+use becalm_lib::assume::{DEFAULT_STORES, StorePrefixes};
 use clap::{Args, ValueHint};
 
 use crate::compare::kind::Kind;
@@ -71,7 +71,7 @@ pub(crate) struct CompareArgs {
     pub markdown: bool,
 
     /// Prefixes of stores: directories below one never change once made; may be repeated
-    #[arg(long, value_name = "A:B", default_value = "/nix/store:/gnu/store")]
+    #[arg(long, value_name = "A:B", default_value = DEFAULT_STORES)]
     pub store: Vec<OsString>,
 }
 

@@ -103,9 +103,11 @@ impl<'a> Table<'a> {
         dirs: &[Arc<BString>],
     ) -> Result<Option<Vec<Arc<BString>>>, TableError> {
         let Some(numbers) = self.optional_numbers(at + 20)? else { return Ok(None) };
-        let rpath = numbers.iter().map(|&dir| dirs.get(dir as usize).cloned()).collect();
-        let rpath: Option<Vec<_>> = rpath;
-        rpath.map(Some).ok_or(TableError::Damaged("a DT_RPATH leaves it"))
+        let rpath = numbers.iter().map(|&dir| dirs.get(dir as usize).cloned());
+        rpath
+            .collect::<Option<Vec<_>>>()
+            .map(Some)
+            .ok_or(TableError::Damaged("a DT_RPATH leaves it"))
     }
 
     /// Reads the numbers whose place is at `at`, plus one.

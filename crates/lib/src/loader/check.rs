@@ -45,8 +45,9 @@ pub fn check(named: &Path, store: Option<&Path>) -> Result<Report> {
     let loader = fs::canonicalize(named).with_context(at(named))?;
     let bytes = fs::read(&loader).with_context(at(&loader))?;
     let view = elf::parse(bytes.as_slice()).with_context(at(&loader))?;
-    // The file will be executed, so any other file is rejected.
-    let is_loader = !view.is_program() && (has_name_of_loader(&view) || is_musl(named));
+    // The file will be executed, so any other file is rejected. glibc's loader has such a soname.
+    let has_name_of_loader = view.soname().is_some_and(|name| name.starts_with(b"ld"));
+    let is_loader = !view.is_program() && (has_name_of_loader || is_musl(named));
     if !is_loader {
         bail!("{}: not a loader", loader.display());
     }
@@ -64,11 +65,6 @@ pub fn check(named: &Path, store: Option<&Path>) -> Result<Report> {
         None => None,
     };
     Ok(Report { loader: loader.as_os_str().as_bytes().into(), notes, caches })
-}
-
-/// True if the soname is that of a glibc loader.
-fn has_name_of_loader(view: &elf::ObjectView) -> bool {
-    view.soname().is_some_and(|name| name.starts_with(b"ld"))
 }
 
 /// True for musl's loader, which is its C library by another name.
