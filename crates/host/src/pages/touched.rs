@@ -15,7 +15,7 @@ use super::{MOST_PAGES, PAGE, fault_around};
 /// Bits of an entry of pagemap (Linux Documentation/admin-guide/mm/pagemap.rst): in memory, swapped.
 const PRESENT: u64 = 0b11 << 62;
 
-/// After so many pages of all files, a process is not looked at any more: 1 GiB.
+/// After so many pages of all files, no further file or mapping is looked at: 1 GiB.
 pub const MOST_TOUCHED: u64 = 1 << 18;
 
 /// The pages of files that processes have touched so far.

@@ -157,8 +157,8 @@ fn of_program(options: &Options, program: &Program) -> Result<Option<Indexed>> {
 /// Returns the needs of a program from those that a named or default index knows. A library that is
 /// preloaded has static TLS too, and the index may have been made without it.
 ///
-/// A program that the index does not have may need more static TLS than others. Its needs are in the index
-/// that is kept for it; if there is none yet, the start is followed this once.
+/// A program that the index does not have may need more static TLS than others. The index that is kept for
+/// it has its needs. Without such an index this start is predicted.
 fn need(options: &Options, program: &Program, known: Option<Known>) -> Known {
     if let Some(known) = known.filter(|_| !making::is_preloaded()) {
         return known;

@@ -35,7 +35,7 @@ pub(super) fn learn(
     let Some(folder) = folder::made().filter(|_| table.is_taken()) else { return };
     let place = place(&folder, command);
     let Ok(Some(_lock)) = place.lock() else { return };
-    // What another start has learned meanwhile is not lost, and this one's table not mixed up with it.
+    // Another start has learned meanwhile: its record stays, and this one's table does not fit its paths.
     let now = Record::at(&place).unwrap_or_default();
     if now.paths != record.paths {
         return;
